@@ -124,14 +124,14 @@ void Applier::build_step(const CompiledRule& rule, const BuildStep& step, uint32
     first_[i] = arity > 0 ? operand(0, i) : kNone;
     second_[i] = arity > 1 ? operand(1, i) : kNone;
     hashes_[i] = EGraph::hash_narrow(heads_[i], first_[i], second_[i]);
-    __builtin_prefetch(&graph_.table_[graph_.home(hashes_[i])]);
+    __builtin_prefetch(&graph_.table_.slots[graph_.home(hashes_[i])]);
   }
   add_prepared(count, target);
 }
 
 void Applier::add_prepared(uint32_t count, ClassId* target) {
   for (uint32_t i = 0; i < count; ++i) {
-    EGraph::Slot slot = graph_.table_[graph_.home(hashes_[i])];
+    EGraph::Slot slot = graph_.table_.slots[graph_.home(hashes_[i])];
     if (slot.node != kNone) {
       __builtin_prefetch(&graph_.nodes_[slot.node]);
     } else {  // will be inserted: its children get a parent

@@ -9,7 +9,7 @@
 namespace coordinator {
 
 EGraph::EGraph(EGraphOptions options) : options_(std::move(options)) {
-  if (options_.explanations) proofs_ = std::make_unique<ProofForest>();
+  if (options_.explanations) why_.proofs = std::make_unique<ProofForest>();
   rehash();
 }
 
@@ -25,9 +25,9 @@ uint32_t EGraph::hash_wide(Head head, std::span<const ClassId> children) {
 
 NodeId EGraph::probe_wide(uint32_t hash, Head head, std::span<const ClassId> children,
                           size_t* slot) const {
-  size_t mask = table_.size() - 1;
+  size_t mask = table_.slots.size() - 1;
   for (size_t i = home(hash);; i = (i + 1) & mask) {
-    Slot s = table_[i];
+    Slot s = table_.slots[i];
     if (s.node == kNone) {
       *slot = i;
       return kNone;
@@ -35,7 +35,7 @@ NodeId EGraph::probe_wide(uint32_t hash, Head head, std::span<const ClassId> chi
     if (s.hash != hash) continue;
     const Node& n = nodes_[s.node];
     if (n.head != head || n.child[0] != kWide || n.child[1] != children.size()) continue;
-    if (std::equal(children.begin(), children.end(), wide_child_.data() + n.link[0])) {
+    if (std::equal(children.begin(), children.end(), wide_.child.data() + n.link[0])) {
       return s.node;
     }
   }
@@ -58,14 +58,14 @@ ClassId EGraph::add(Head head, std::span<const ClassId> children) {
     ClassId b = children.size() > 1 ? find(children[1]) : kNone;
     return add_narrow(hash_narrow(head, a, b), head, a, b);
   }
-  scratch_.clear();
-  for (ClassId child : children) scratch_.push_back(find(child));
-  uint32_t hash = hash_wide(head, scratch_);
+  work_.scratch.clear();
+  for (ClassId child : children) work_.scratch.push_back(find(child));
+  uint32_t hash = hash_wide(head, work_.scratch);
   reserve_slot();
   size_t slot;
-  NodeId found = probe_wide(hash, head, scratch_, &slot);
+  NodeId found = probe_wide(hash, head, work_.scratch, &slot);
   if (found != kNone) return find(nodes_[found].cls);
-  return insert_wide(slot, hash, head, scratch_);
+  return insert_wide(slot, hash, head, work_.scratch);
 }
 
 std::optional<ClassId> EGraph::lookup(Head head, std::span<const ClassId> children) const {
@@ -88,15 +88,15 @@ ClassId EGraph::insert_narrow(size_t slot, uint32_t hash, Head head, ClassId a, 
 ClassId EGraph::insert_wide(size_t slot, uint32_t hash, Head head,
                             std::span<const ClassId> children) {
   NodeId id = static_cast<NodeId>(nodes_.size());
-  uint32_t offset = static_cast<uint32_t>(wide_child_.size());
+  uint32_t offset = static_cast<uint32_t>(wide_.child.size());
   uint32_t arity = static_cast<uint32_t>(children.size());
   nodes_.push_back(
       {head, static_cast<ClassId>(classes_.size()), kNone, 0, {kWide, arity}, {offset, kNone}});
   fill_slot(slot, hash, id);
   for (uint32_t i = 0; i < arity; ++i) {
-    wide_child_.push_back(children[i]);
-    wide_link_.push_back(kNone);
-    wide_owner_.push_back(id);
+    wide_.child.push_back(children[i]);
+    wide_.link.push_back(kNone);
+    wide_.owner.push_back(id);
     link_parent(children[i], kWideSlot | (offset + i));
   }
   return finish_insert(id);
@@ -106,17 +106,17 @@ ClassId EGraph::finish_insert(NodeId node) {
   LFARM_CHECK(nodes_.size() < (size_t{1} << 30), "an e-graph holds at most 2^30 nodes");
   ClassId cls = nodes_[node].cls;
   classes_.push_back({node, node, 0, 1, kNone, 0, 0, 0});
-  union_find_.push_back(cls);
-  up_ = union_find_.data();
+  sets_.parents.push_back(cls);
+  sets_.up = sets_.parents.data();
   Head head = nodes_[node].head;
-  if (head >= heads_.size() || heads_[head].family == kNone) meet_head(head);
-  ++heads_[head].live;
-  masks_.push_back(heads_[head].mask);
-  ++live_nodes_;
+  if (head >= heads_.all.size() || heads_.all[head].family == kNone) meet_head(head);
+  ++heads_.all[head].live;
+  masks_.push_back(heads_.all[head].mask);
+  ++counts_.live_nodes;
   touch(node);
-  if (proofs_) proofs_->make(head, children(node), reason_);
+  if (why_.proofs) why_.proofs->make(head, children(node), why_.reason);
   if (options_.analysis != nullptr) {
-    in_data_pending_.push_back(0);
+    work_.in_data.push_back(0);
     options_.analysis->make_class(*this, cls, node);
     modify(cls);
     return find(cls);
@@ -126,28 +126,28 @@ ClassId EGraph::finish_insert(NodeId node) {
 
 void EGraph::meet_head(Head head) {
   LFARM_CHECK(head != kNone, "the head kNone is reserved");
-  if (head >= heads_.size()) heads_.resize(head + 1);
+  if (head >= heads_.all.size()) heads_.all.resize(head + 1);
   uint32_t family = options_.family_of ? options_.family_of(head) : head;
   LFARM_CHECK(family != kNone, "the family kNone is reserved");
-  heads_[head].family = family;
-  heads_[head].mask = head_bit(head) | family_bit(family);
-  families_[family].push_back(head);
+  heads_.all[head].family = family;
+  heads_.all[head].mask = head_bit(head) | family_bit(family);
+  heads_.families[family].push_back(head);
 }
 
 void EGraph::rehash() {
-  size_t capacity = std::bit_ceil(std::max<size_t>(16, live_nodes_ * 2 + 2));
-  table_ = FlatArray<Slot>();
-  table_.resize(capacity, Slot{0, kNone});
-  shift_ = 32 - std::countr_zero(capacity);
-  used_slots_ = 0;
-  max_used_slots_ = capacity / 8 * 5;
+  size_t capacity = std::bit_ceil(std::max<size_t>(16, counts_.live_nodes * 2 + 2));
+  table_.slots = FlatArray<Slot>();
+  table_.slots.resize(capacity, Slot{0, kNone});
+  table_.shift = 32 - std::countr_zero(capacity);
+  table_.used = 0;
+  table_.max_used = capacity / 8 * 5;
   size_t mask = capacity - 1;
   for (NodeId id = 0; id < nodes_.size(); ++id) {
     const Node& n = nodes_[id];
     if (n.head == kNone) continue;
     uint32_t hash = hash_of(n);
     size_t i = home(hash);
-    while (table_[i].node != kNone) i = (i + 1) & mask;
+    while (table_.slots[i].node != kNone) i = (i + 1) & mask;
     fill_slot(i, hash, id);
   }
 }
@@ -156,14 +156,14 @@ void EGraph::touch(NodeId node) {
   Node& n = nodes_[node];
   if (n.stamp == epoch_) return;
   n.stamp = epoch_;
-  HeadInfo& info = heads_[n.head];
+  HeadInfo& info = heads_.all[n.head];
   // Searches hold positions in the log, so it is compacted only where none is running.
-  if (rebuilding_ && info.log.size() == info.log.capacity() &&
+  if (work_.rebuilding && info.log.size() == info.log.capacity() &&
       info.log.size() > size_t{2} * info.live) {
     compact_log(info);
   }
   info.log.push_back({node, epoch_});
-  ++log_entries_;
+  ++heads_.log_entries;
 }
 
 void EGraph::compact_log(HeadInfo& info) {
@@ -173,7 +173,7 @@ void EGraph::compact_log(HeadInfo& info) {
     // The node being touched already has its new stamp: its old entry goes, the new one follows.
     if (n.head != kNone && n.stamp == e.stamp) info.log[kept++] = e;
   }
-  log_entries_ -= info.log.size() - kept;
+  heads_.log_entries -= info.log.size() - kept;
   info.log.resize(kept);
 }
 
@@ -191,16 +191,16 @@ bool EGraph::merge(ClassId a, ClassId b, Reason reason) {
     std::swap(a, b);
     std::swap(from_a, from_b);
   }
-  union_find_[b] = a;
-  if (proofs_) proofs_->unite(from_b, from_a, reason);
-  ++merges_;
+  sets_.parents[b] = a;
+  if (why_.proofs) why_.proofs->unite(from_b, from_a, reason);
+  ++counts_.merges;
   if (is_fresh(b)) {
     adopt(b, a);
     return true;
   }
   MergeEffect effect;
   if (options_.analysis != nullptr) effect = options_.analysis->merge(*this, a, b);
-  pending_.push_back({b, a, effect.loser_changed});
+  work_.pending.push_back({b, a, effect.loser_changed});
   if (effect.winner_changed) data_changed(a);
   return true;
 }
@@ -208,8 +208,8 @@ bool EGraph::merge(ClassId a, ClassId b, Reason reason) {
 // Made since the last rebuild and not used yet: no key names it.
 bool EGraph::is_fresh(ClassId cls) const {
   const ClassRecord& c = classes_[cls];
-  return options_.analysis == nullptr && !rebuilding_ && c.parent_count == 0 && c.node_count == 1 &&
-         c.nodes_first >= first_fresh_;
+  return options_.analysis == nullptr && !work_.rebuilding && c.parent_count == 0 &&
+         c.node_count == 1 && c.nodes_first >= fresh_.first;
 }
 
 // The only node of a fresh class changes its class while both are cached; nothing is left for
@@ -219,8 +219,8 @@ void EGraph::adopt(ClassId fresh, ClassId winner) {
   ClassRecord& from = classes_[fresh];
   ClassRecord& to = classes_[winner];
   NodeId node = from.nodes_first;
-  if (to.shown_round != round_) {
-    to.shown_round = round_;
+  if (to.shown_round != fresh_.round) {
+    to.shown_round = fresh_.round;
     to.shown_first = to.nodes_first;
   }
   nodes_[node].cls = winner;
@@ -229,34 +229,34 @@ void EGraph::adopt(ClassId fresh, ClassId winner) {
   ++to.node_count;
   masks_[winner] |= masks_[fresh];
   from = kNoNodes;
-  adopted_ = true;
+  fresh_.adopted = true;
 }
 
 void EGraph::data_changed(ClassId cls) {
-  if (in_data_pending_[cls] != 0) return;
-  in_data_pending_[cls] = 1;
-  data_pending_.push_back(cls);
+  if (work_.in_data[cls] != 0) return;
+  work_.in_data[cls] = 1;
+  work_.data.push_back(cls);
 }
 
 void EGraph::rebuild() {
-  rebuilding_ = true;
-  if (std::exchange(adopted_, false)) ++round_;
+  work_.rebuilding = true;
+  if (std::exchange(fresh_.adopted, false)) ++fresh_.round;
   size_t next_data = 0;
   while (true) {
-    fetched_loser_ = 0;
-    fetched_slot_ = kNone;
-    for (size_t i = 0; i < pending_.size(); ++i) absorb(i);
-    pending_.clear();
-    if (next_data == data_pending_.size()) break;
-    ClassId cls = data_pending_[next_data++];
-    in_data_pending_[cls] = 0;
+    fetched_.loser = 0;
+    fetched_.slot = kNone;
+    for (size_t i = 0; i < work_.pending.size(); ++i) absorb(i);
+    work_.pending.clear();
+    if (next_data == work_.data.size()) break;
+    ClassId cls = work_.data[next_data++];
+    work_.in_data[cls] = 0;
     spread_data(find(cls));
   }
-  data_pending_.clear();
-  for (ClassId cls : sweep_) sweep(find(cls));
-  sweep_.clear();
-  first_fresh_ = static_cast<NodeId>(nodes_.size());
-  rebuilding_ = false;
+  work_.data.clear();
+  for (ClassId cls : work_.sweep) sweep(find(cls));
+  work_.sweep.clear();
+  fresh_.first = static_cast<NodeId>(nodes_.size());
+  work_.rebuilding = false;
   check_in_debug_builds();
 }
 
@@ -265,12 +265,13 @@ void EGraph::rebuild() {
 // fetch_parents() what rekey() needs (mathmicro11: 0.064 s to 0.047 s).
 void EGraph::fetch_records(size_t i) const {
   constexpr size_t kRecord = 32, kNodes = 24;
-  if (i + kRecord < pending_.size()) __builtin_prefetch(&classes_[pending_[i + kRecord].loser], 1);
-  if (i + kNodes < pending_.size()) {
-    const ClassRecord& c = classes_[pending_[i + kNodes].loser];
+  if (i + kRecord < work_.pending.size())
+    __builtin_prefetch(&classes_[work_.pending[i + kRecord].loser], 1);
+  if (i + kNodes < work_.pending.size()) {
+    const ClassRecord& c = classes_[work_.pending[i + kNodes].loser];
     if (c.nodes_first != kNone) __builtin_prefetch(&nodes_[c.nodes_first], 1);
-    __builtin_prefetch(&masks_[pending_[i + kNodes].loser]);
-    __builtin_prefetch(&masks_[pending_[i + kNodes].winner], 1);
+    __builtin_prefetch(&masks_[work_.pending[i + kNodes].loser]);
+    __builtin_prefetch(&masks_[work_.pending[i + kNodes].winner], 1);
     if (c.parents_first != kNone) __builtin_prefetch(&nodes_[owner(c.parents_first)], 1);
   }
 }
@@ -281,29 +282,29 @@ void EGraph::fetch_parents(size_t i) {
   constexpr uint32_t kBlock = 32;
   NodeId parents[kBlock];
   uint32_t homes[kBlock];
-  uint32_t count = 0, slot = fetched_slot_;
+  uint32_t count = 0, slot = fetched_.slot;
   if (slot == kNone) {
-    fetched_loser_ = i;
-    slot = classes_[pending_[i].loser].parents_first;
+    fetched_.loser = i;
+    slot = classes_[work_.pending[i].loser].parents_first;
   }
   while (count < kBlock) {
     if (slot == kNone) {
-      if (fetched_loser_ + 1 >= pending_.size()) break;
-      slot = classes_[pending_[++fetched_loser_].loser].parents_first;
+      if (fetched_.loser + 1 >= work_.pending.size()) break;
+      slot = classes_[work_.pending[++fetched_.loser].loser].parents_first;
       continue;
     }
     NodeId parent = owner(slot);
     const Node& n = nodes_[parent];
     if (n.head != kNone && n.child[0] != kWide) {
-      __builtin_prefetch(&up_[n.child[0]]);
-      if (n.child[1] != kNone) __builtin_prefetch(&up_[n.child[1]]);
+      __builtin_prefetch(&sets_.up[n.child[0]]);
+      if (n.child[1] != kNone) __builtin_prefetch(&sets_.up[n.child[1]]);
       __builtin_prefetch(&classes_[n.cls], 1);
       parents[count++] = parent;
     }
     slot = link(slot);
   }
-  if (slot == kNone) ++fetched_loser_;
-  fetched_slot_ = slot;
+  if (slot == kNone) ++fetched_.loser;
+  fetched_.slot = slot;
   for (uint32_t k = 0; k < count; ++k) {
     const Node& n = nodes_[parents[k]];
     ClassId b = n.child[1] == kNone ? kNone : find(n.child[1]);
@@ -311,21 +312,21 @@ void EGraph::fetch_parents(size_t i) {
     homes[k] = home(hash_narrow(n.head, a, b));
     __builtin_prefetch(&classes_[a], 1);
     if (b != kNone) __builtin_prefetch(&classes_[b], 1);
-    __builtin_prefetch(&table_[homes[k]]);
+    __builtin_prefetch(&table_.slots[homes[k]]);
   }
   for (uint32_t k = 0; k < count; ++k) {
-    NodeId twin = table_[homes[k]].node;
+    NodeId twin = table_.slots[homes[k]].node;
     if (twin != kNone) __builtin_prefetch(&nodes_[twin]);
   }
 }
 
-// Rewrites what named the loser. Merges found on the way are appended to pending_.
+// Rewrites what named the loser. Merges found on the way are appended to work_.pending.
 void EGraph::absorb(size_t i) {
   fetch_records(i);
   // With an analysis, lists move one merge at a time: a later loss of the winner then looks at
   // these parents again. Without one they go straight to where they end.
-  ClassId loser = pending_[i].loser;
-  ClassId winner = options_.analysis != nullptr ? pending_[i].winner : find(loser);
+  ClassId loser = work_.pending[i].loser;
+  ClassId winner = options_.analysis != nullptr ? work_.pending[i].winner : find(loser);
   absorb_nodes(loser, winner);
   absorb_parents(i, winner);
   masks_[winner] |= masks_[loser];
@@ -356,11 +357,11 @@ void EGraph::absorb_nodes(ClassId loser, ClassId winner) {
 }
 
 void EGraph::absorb_parents(size_t i, ClassId winner) {
-  const Pending pending = pending_[i];
+  const Pending pending = work_.pending[i];
   ClassRecord& from = classes_[pending.loser];
   uint32_t* at = &from.parents_first;
   while (*at != kNone) {
-    if (*at == fetched_slot_ || (fetched_slot_ == kNone && i >= fetched_loser_)) fetch_parents(i);
+    if (*at == fetched_.slot || (fetched_.slot == kNone && i >= fetched_.loser)) fetch_parents(i);
     NodeId parent = owner(*at);
     uint32_t* next = &link(*at);
     if (nodes_[parent].head != kNone) rekey(parent, pending.loser);
@@ -391,13 +392,13 @@ void EGraph::rekey(NodeId node, ClassId walked) {
   NodeId twin;
   uint32_t hash;
   if (n.child[0] == kWide) {
-    scratch_.clear();
-    for (ClassId child : children_of(n)) scratch_.push_back(find(child));
-    ClassId* stored = wide_child_.data() + n.link[0];
-    if (std::equal(scratch_.begin(), scratch_.end(), stored)) return;
-    hash = hash_wide(n.head, scratch_);
-    twin = probe_wide(hash, n.head, scratch_, &slot);
-    if (twin == kNone) std::copy(scratch_.begin(), scratch_.end(), stored);
+    work_.scratch.clear();
+    for (ClassId child : children_of(n)) work_.scratch.push_back(find(child));
+    ClassId* stored = wide_.child.data() + n.link[0];
+    if (std::equal(work_.scratch.begin(), work_.scratch.end(), stored)) return;
+    hash = hash_wide(n.head, work_.scratch);
+    twin = probe_wide(hash, n.head, work_.scratch, &slot);
+    if (twin == kNone) std::copy(work_.scratch.begin(), work_.scratch.end(), stored);
   } else {
     ClassId a = find(n.child[0]);
     ClassId b = n.child[1] == kNone ? kNone : find(n.child[1]);
@@ -417,7 +418,7 @@ void EGraph::rekey(NodeId node, ClassId walked) {
   ClassId cls = n.cls, twin_cls = nodes_[twin].cls;
   kill(node, walked);
   // Each node was made with a class of its own number: the proof names the nodes themselves.
-  if (proofs_) {
+  if (why_.proofs) {
     cls = node;
     twin_cls = twin;
   }
@@ -435,13 +436,13 @@ void EGraph::kill(NodeId node, ClassId walked) {
     }
     ClassRecord& c = classes_[find(child)];
     ++c.dead_parents;
-    if (mostly_dead(c.dead_parents, c.parent_count)) sweep_.push_back(find(child));
+    if (mostly_dead(c.dead_parents, c.parent_count)) work_.sweep.push_back(find(child));
   }
   ClassRecord& c = classes_[n.cls];
   ++c.dead_nodes;
-  if (mostly_dead(c.dead_nodes, c.node_count)) sweep_.push_back(n.cls);
-  --heads_[n.head].live;
-  --live_nodes_;
+  if (mostly_dead(c.dead_nodes, c.node_count)) work_.sweep.push_back(n.cls);
+  --heads_.all[n.head].live;
+  --counts_.live_nodes;
   n.head = kNone;
 }
 
@@ -477,16 +478,16 @@ void EGraph::sweep(ClassId cls) {
 }
 
 void EGraph::modify(ClassId cls) {
-  Reason outer = std::exchange(reason_, ProofForest::kAnalysis);
+  Reason outer = std::exchange(why_.reason, ProofForest::kAnalysis);
   options_.analysis->modify(*this, cls);
-  reason_ = outer;
+  why_.reason = outer;
 }
 
 // The facts of a class changed: matches that looked at them count as new, and parents look again.
 void EGraph::spread_data(ClassId cls) {
   Analysis* analysis = options_.analysis;
   modify(cls);
-  if (!pending_.empty()) {  // lists are about to move: come back after that
+  if (!work_.pending.empty()) {  // lists are about to move: come back after that
     data_changed(find(cls));
     return;
   }
@@ -512,17 +513,17 @@ std::vector<ClassId> EGraph::classes() const {
   std::vector<ClassId> out;
   out.reserve(class_count());
   for (ClassId c = 0; c < class_ids(); ++c) {
-    if (union_find_[c] == c) out.push_back(c);
+    if (sets_.parents[c] == c) out.push_back(c);
   }
   return out;
 }
 
 size_t EGraph::bytes() const {
-  return nodes_.bytes() + wide_child_.bytes() + wide_link_.bytes() + wide_owner_.bytes() +
-         classes_.bytes() + masks_.bytes() + union_find_.bytes() + table_.bytes() +
-         log_entries_ * sizeof(LogEntry) + heads_.size() * sizeof(HeadInfo) +
-         pending_.size() * sizeof(Pending) + in_data_pending_.size() +
-         (proofs_ ? proofs_->bytes() : 0);
+  return nodes_.bytes() + wide_.child.bytes() + wide_.link.bytes() + wide_.owner.bytes() +
+         classes_.bytes() + masks_.bytes() + sets_.parents.bytes() + table_.slots.bytes() +
+         heads_.log_entries * sizeof(LogEntry) + heads_.all.size() * sizeof(HeadInfo) +
+         work_.pending.size() * sizeof(Pending) + work_.in_data.size() +
+         (why_.proofs ? why_.proofs->bytes() : 0);
 }
 
 }  // namespace coordinator

@@ -52,26 +52,26 @@ class EGraph {
   // children were merged.
   std::optional<ClassId> lookup(Head head, std::span<const ClassId> children) const;
   // Declares two classes equal; false when they were already.
-  bool merge(ClassId a, ClassId b) { return merge(a, b, reason_); }
+  bool merge(ClassId a, ClassId b) { return merge(a, b, why_.reason); }
   // Restores congruence, the canonical form of all nodes and the analysis. Cost is proportional to
   // what was merged since the last rebuild.
   void rebuild();
-  bool is_clean() const { return pending_.empty() && data_pending_.empty() && !adopted_; }
+  bool is_clean() const { return work_.pending.empty() && work_.data.empty() && !fresh_.adopted; }
 
   // --- why; see EGraphOptions::explanations ---
   // What the following add() and merge() calls are put down to. Does nothing without explanations.
   void set_reason(std::string_view name) {
-    if (proofs_) reason_ = proofs_->reason_named(name);
+    if (why_.proofs) why_.reason = why_.proofs->reason_named(name);
   }
   // Null without explanations.
-  const ProofForest* proofs() const { return proofs_.get(); }
+  const ProofForest* proofs() const { return why_.proofs.get(); }
   // The chain of unions that makes two classes equal, as text (ProofForest::explain). kInvalidInput
   // when they are not equal or explanations are off.
   common::Result<std::string> explain(ClassId a, ClassId b,
                                       const std::function<std::string(Head)>& head_name) const;
 
   ClassId find(ClassId id) const {
-    uint32_t* up = up_;
+    uint32_t* up = sets_.up;
     while (up[id] != id) {
       up[id] = up[up[id]];
       id = up[id];
@@ -86,7 +86,7 @@ class EGraph {
   std::span<const ClassId> children(NodeId node) const { return children_of(nodes_[node]); }
   ClassId class_of(NodeId node) const { return find(nodes_[node].cls); }
   bool is_live(NodeId node) const { return nodes_[node].head != kNone; }
-  uint32_t family(Head head) const { return heads_[head].family; }
+  uint32_t family(Head head) const { return heads_.all[head].family; }
 
   // Calls f(NodeId) for each node of a canonical class; f must not change the e-graph.
   template <class F>
@@ -107,8 +107,8 @@ class EGraph {
   // Calls f(NodeId) for each live node with this head.
   template <class F>
   void for_each_with_head(Head head, F&& f) const {
-    if (head >= heads_.size()) return;
-    for (const LogEntry& e : heads_[head].log) {
+    if (head >= heads_.all.size()) return;
+    for (const LogEntry& e : heads_.all[head].log) {
       if (nodes_[e.node].stamp == e.stamp && nodes_[e.node].head == head) f(e.node);
     }
   }
@@ -117,19 +117,19 @@ class EGraph {
   std::vector<ClassId> classes() const;
 
   // Live nodes; between rebuilds this counts duplicates that the next rebuild removes.
-  size_t node_count() const { return live_nodes_; }
-  size_t class_count() const { return class_ids() - merges_; }
+  size_t node_count() const { return counts_.live_nodes; }
+  size_t class_count() const { return class_ids() - counts_.merges; }
   size_t node_count(ClassId cls) const {
     return classes_[cls].node_count - classes_[cls].dead_nodes;
   }
   size_t node_count_with_head(Head head) const {
-    return head < heads_.size() ? heads_[head].live : 0;
+    return head < heads_.all.size() ? heads_.all[head].live : 0;
   }
   // Ids given so far: the bound of arrays indexed by class or node.
   size_t class_ids() const { return classes_.size(); }
   size_t node_ids() const { return nodes_.size(); }
   // Ever-growing counters, for telling whether something changed.
-  uint64_t merges() const { return merges_; }
+  uint64_t merges() const { return counts_.merges; }
   uint64_t nodes_created() const { return nodes_.size(); }
   // Bytes of the arrays in use.
   size_t bytes() const;
@@ -201,33 +201,87 @@ class EGraph {
     bool data_changed;
   };
 
+  // Children of nodes that have more than two.
+  struct Wide {
+    FlatArray<ClassId> child;
+    FlatArray<uint32_t> link;
+    FlatArray<NodeId> owner;
+  };
+  struct UnionFind {
+    FlatArray<ClassId> parents;
+    uint32_t* up = nullptr;  // the array's data
+  };
+  // Nodes by their keys.
+  struct HashTable {
+    FlatArray<Slot> slots;
+    size_t used = 0;
+    size_t max_used = 0;
+    int shift = 31;
+  };
+  struct Heads {
+    std::vector<HeadInfo> all;
+    std::map<uint32_t, std::vector<Head>> families;  // heads in the order they were met
+    size_t log_entries = 0;
+  };
+  struct Counts {
+    size_t live_nodes = 0;
+    uint64_t merges = 0;
+    uint64_t rebuilds = 0;
+  };
+  // Nodes that were made since the last rebuild.
+  struct Fresh {
+    NodeId first = 0;      // from here on
+    bool adopted = false;  // some of them have joined a class
+    uint32_t round = 1;    // goes up with each rebuild after which such nodes are shown
+  };
+  // How far the parents of pending losers were fetched: up to this slot in the list of this loser;
+  // kNone: its list was not begun.
+  struct Fetched {
+    size_t loser = 0;
+    uint32_t slot = kNone;
+  };
+  // What the next rebuild has to do, and what it works with.
+  struct Work {
+    std::vector<Pending> pending;
+    std::vector<ClassId> data;
+    std::vector<uint8_t> in_data;
+    std::vector<ClassId> sweep;
+    std::vector<ClassId> scratch;
+    bool rebuilding = false;
+  };
+  // Why what follows is added.
+  struct Why {
+    std::unique_ptr<ProofForest> proofs;  // null without explanations
+    Reason reason = ProofForest::kGiven;
+  };
+
   uint32_t arity_of(const Node& n) const {
     if (n.child[0] == kNone) return 0;
     if (n.child[0] == kWide) return n.child[1];
     return n.child[1] == kNone ? 1 : 2;
   }
   std::span<const ClassId> children_of(const Node& n) const {
-    if (n.child[0] == kWide) return {wide_child_.data() + n.link[0], n.child[1]};
+    if (n.child[0] == kWide) return {wide_.child.data() + n.link[0], n.child[1]};
     return {n.child, arity_of(n)};
   }
   NodeId first_node(ClassId cls) const {
     const ClassRecord& c = classes_[cls];
-    return c.shown_round == round_ ? c.shown_first : c.nodes_first;
+    return c.shown_round == fresh_.round ? c.shown_first : c.nodes_first;
   }
   static uint32_t head_bit(Head head) { return 1u << (head * 0x9e3779b1u >> 27); }
   static uint32_t family_bit(uint32_t family) { return 1u << (family * 0x85ebca6bu >> 27); }
   uint32_t& link(uint32_t slot) {
-    return slot < kWideSlot ? nodes_[slot >> 1].link[slot & 1] : wide_link_[slot & ~kWideSlot];
+    return slot < kWideSlot ? nodes_[slot >> 1].link[slot & 1] : wide_.link[slot & ~kWideSlot];
   }
   uint32_t link(uint32_t slot) const { return const_cast<EGraph*>(this)->link(slot); }
   NodeId owner(uint32_t slot) const {
-    return slot < kWideSlot ? slot >> 1 : wide_owner_[slot & ~kWideSlot];
+    return slot < kWideSlot ? slot >> 1 : wide_.owner[slot & ~kWideSlot];
   }
 
   uint32_t position(uint32_t slot) const {
     if (slot < kWideSlot) return slot & 1;
     uint32_t index = slot & ~kWideSlot;
-    return index - nodes_[wide_owner_[index]].link[0];
+    return index - nodes_[wide_.owner[index]].link[0];
   }
 
   static uint32_t hash_narrow(Head head, ClassId a, ClassId b) {
@@ -242,14 +296,14 @@ class EGraph {
     return n.child[0] == kWide ? hash_wide(n.head, children_of(n))
                                : hash_narrow(n.head, n.child[0], n.child[1]);
   }
-  size_t home(uint32_t hash) const { return hash >> shift_; }
+  size_t home(uint32_t hash) const { return hash >> table_.shift; }
 
   // The node with this key, or kNone and the free slot where it belongs. Missing children of a
   // narrow key are kNone.
   NodeId probe_narrow(uint32_t hash, Head head, ClassId a, ClassId b, size_t* slot) const {
-    size_t mask = table_.size() - 1;
+    size_t mask = table_.slots.size() - 1;
     for (size_t i = home(hash);; i = (i + 1) & mask) {
-      Slot s = table_[i];
+      Slot s = table_.slots[i];
       if (s.node == kNone) {
         *slot = i;
         return kNone;
@@ -275,12 +329,12 @@ class EGraph {
   ClassId insert_wide(size_t slot, uint32_t hash, Head head, std::span<const ClassId> children);
   ClassId finish_insert(NodeId node);
   void reserve_slot() {
-    if (used_slots_ >= max_used_slots_) rehash();
+    if (table_.used >= table_.max_used) rehash();
   }
   void rehash();
   void fill_slot(size_t slot, uint32_t hash, NodeId node) {
-    table_[slot] = {hash, node};
-    ++used_slots_;
+    table_.slots[slot] = {hash, node};
+    ++table_.used;
   }
   void meet_head(Head head);
   void link_parent(ClassId child, uint32_t slot) {
@@ -311,40 +365,19 @@ class EGraph {
 
   EGraphOptions options_;
   FlatArray<Node> nodes_;
-  FlatArray<ClassId> wide_child_;
-  FlatArray<uint32_t> wide_link_;
-  FlatArray<NodeId> wide_owner_;
+  Wide wide_;
   FlatArray<ClassRecord> classes_;
   // By class, which heads and families it may have: lets a search skip classes at 4 bytes each.
   FlatArray<uint32_t> masks_;
-  mutable FlatArray<ClassId> union_find_;
-  uint32_t* up_ = nullptr;  // union_find_'s data
-  FlatArray<Slot> table_;
-  size_t used_slots_ = 0;
-  size_t max_used_slots_ = 0;
-  int shift_ = 31;
-  std::vector<HeadInfo> heads_;
-  std::map<uint32_t, std::vector<Head>> families_;  // heads in the order they were met
-  size_t log_entries_ = 0;
-  size_t live_nodes_ = 0;
-  uint64_t merges_ = 0;
+  mutable UnionFind sets_;
+  HashTable table_;
+  Heads heads_;
+  Counts counts_;
   uint32_t epoch_ = 1;
-  bool rebuilding_ = false;
-  std::vector<Pending> pending_;
-  NodeId first_fresh_ = 0;  // nodes from here on were made since the last rebuild
-  bool adopted_ = false;    // some of them have joined a class
-  uint32_t round_ = 1;      // goes up with each rebuild after which such nodes are shown
-  // How far the parents of pending losers were fetched: up to this slot in the list of this loser;
-  // kNone: its list was not begun.
-  size_t fetched_loser_ = 0;
-  uint32_t fetched_slot_ = kNone;
-  std::vector<ClassId> data_pending_;
-  std::vector<uint8_t> in_data_pending_;
-  std::vector<ClassId> sweep_;
-  std::vector<ClassId> scratch_;
-  std::unique_ptr<ProofForest> proofs_;
-  Reason reason_ = ProofForest::kGiven;
-  uint64_t rebuilds_ = 0;
+  Fresh fresh_;
+  Fetched fetched_;
+  Work work_;
+  Why why_;
 };
 
 }  // namespace coordinator

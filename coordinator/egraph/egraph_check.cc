@@ -36,11 +36,12 @@ std::string EGraph::dump(const std::function<std::string(Head)>& head_name) cons
 
 common::Result<std::string> EGraph::explain(
     ClassId a, ClassId b, const std::function<std::string(Head)>& head_name) const {
-  if (!proofs_) return common::invalid_input("explain: the e-graph was made without explanations");
+  if (!why_.proofs)
+    return common::invalid_input("explain: the e-graph was made without explanations");
   if (a >= class_ids() || b >= class_ids() || find(a) != find(b)) {
     return common::invalid_input(cat("explain: c", a, " and c", b, " are not known to be equal"));
   }
-  return proofs_->explain(a, b, head_name);
+  return why_.proofs->explain(a, b, head_name);
 }
 
 #ifndef LFARM_CHECK_INVARIANTS
@@ -50,7 +51,7 @@ void EGraph::check_in_debug_builds() {}
 // rarely.
 void EGraph::check_in_debug_builds() {
   constexpr size_t kSmall = 2000;
-  if (!is_clean() || (node_ids() > kSmall && !std::has_single_bit(++rebuilds_))) return;
+  if (!is_clean() || (node_ids() > kSmall && !std::has_single_bit(++counts_.rebuilds))) return;
   common::Status status = check_invariants();
   LFARM_CHECK(status.ok(), status.ok() ? "" : status.error().message);
 }
@@ -100,7 +101,8 @@ common::Status EGraph::check_invariants() const {
     if (!fresh) return broken("nodes ", other->second, " and ", n, " are congruent");
     if (probe(head(n), key) != n) return broken("node ", n, " is not found under its key");
   }
-  if (live != live_nodes_) return broken("counted ", live, " nodes, expected ", live_nodes_);
+  if (live != counts_.live_nodes)
+    return broken("counted ", live, " nodes, expected ", counts_.live_nodes);
   size_t canonical = 0;
   for (ClassId c = 0; c < class_ids(); ++c) {
     if (find(c) != c) continue;
@@ -122,25 +124,26 @@ common::Status EGraph::check_invariants() const {
     if (listed_uses != uses[c]) return broken("class ", c, " misses a parent");
     LFARM_RETURN_IF_ERROR(check_lists(c));
   }
-  for (ClassId c = 0; proofs_ && c < class_ids(); ++c) {
-    if (proofs_->root(c) != proofs_->root(find(c))) return broken("class ", c, " lacks a proof");
+  for (ClassId c = 0; why_.proofs && c < class_ids(); ++c) {
+    if (why_.proofs->root(c) != why_.proofs->root(find(c)))
+      return broken("class ", c, " lacks a proof");
   }
   if (canonical != class_count()) return broken("miscounted classes: ", canonical);
   if (node_ids() != class_ids()) return broken("a node was not made with a class of its own");
   size_t logged = 0, entries = 0;
-  for (Head h = 0; h < heads_.size(); ++h) {
+  for (Head h = 0; h < heads_.all.size(); ++h) {
     size_t here = 0;
     for_each_with_head(h, [&](NodeId) { ++here; });
-    if (here != heads_[h].live) return broken("head ", h, " indexes ", here, " nodes");
+    if (here != heads_.all[h].live) return broken("head ", h, " indexes ", here, " nodes");
     logged += here;
-    entries += heads_[h].log.size();
-    for (size_t i = 1; i < heads_[h].log.size(); ++i) {
-      if (heads_[h].log[i].stamp < heads_[h].log[i - 1].stamp) {
+    entries += heads_.all[h].log.size();
+    for (size_t i = 1; i < heads_.all[h].log.size(); ++i) {
+      if (heads_.all[h].log[i].stamp < heads_.all[h].log[i - 1].stamp) {
         return broken("the log of head ", h, " is not in order");
       }
     }
   }
-  if (logged != live || entries != log_entries_) return broken("miscounted log entries");
+  if (logged != live || entries != heads_.log_entries) return broken("miscounted log entries");
   return {};
 }
 

@@ -14,10 +14,10 @@ constexpr size_t kAhead = 12;        // log entries whose nodes are fetched ahea
 template <class F>
 bool Matcher::for_each_head(const Atom& atom, F&& f) const {
   if (!atom.is_family) {
-    return atom.symbol >= graph_.heads_.size() || f(atom.symbol);
+    return atom.symbol >= graph_.heads_.all.size() || f(atom.symbol);
   }
-  auto members = graph_.families_.find(atom.symbol);
-  if (members == graph_.families_.end()) return true;
+  auto members = graph_.heads_.families.find(atom.symbol);
+  if (members == graph_.heads_.families.end()) return true;
   // By index: a sink may add heads; those have no node in this snapshot.
   for (size_t i = 0, n = members->second.size(); i < n; ++i) {
     if (!f(members->second[i])) return false;
@@ -28,7 +28,7 @@ bool Matcher::for_each_head(const Atom& atom, F&& f) const {
 size_t Matcher::live(const Atom& atom) const {
   size_t out = 0;
   for_each_head(atom, [&](Head head) {
-    out += graph_.heads_[head].live;
+    out += graph_.heads_.all[head].live;
     return true;
   });
   return out;
@@ -38,7 +38,7 @@ size_t Matcher::live(const Atom& atom) const {
 size_t Matcher::changed_since(const Atom& atom, uint32_t seen) const {
   size_t out = 0;
   for_each_head(atom, [&](Head head) {
-    const auto& log = graph_.heads_[head].log;
+    const auto& log = graph_.heads_.all[head].log;
     if (log.empty() || log[log.size() - 1].stamp <= seen) return true;
     auto first = std::upper_bound(
         log.begin(), log.end(), seen,
@@ -139,14 +139,14 @@ bool Matcher::scan(size_t depth, const Atom& atom, bool any_new) {
 
 bool Matcher::scan_head(size_t depth, Head head, bool any_new) {
   Range range = ranges_[(*plan_)[depth].atom];
-  const auto* log = &graph_.heads_[head].log;
+  const auto* log = &graph_.heads_.all[head].log;
   size_t begin = 0, end = log->size();
   auto before = [](uint32_t stamp, const EGraph::LogEntry& e) { return stamp < e.stamp; };
   if (range.low > 0) {
     begin = std::upper_bound(log->begin(), log->end(), range.low - 1, before) - log->begin();
   }
   for (size_t i = begin; i < end; ++i) {
-    log = &graph_.heads_[head].log;  // the sink may have moved it
+    log = &graph_.heads_.all[head].log;  // the sink may have moved it
     if (i + kAhead < end) __builtin_prefetch(&graph_.nodes_[(*log)[i + kAhead].node]);
     EGraph::LogEntry entry = (*log)[i];
     if (entry.stamp > range.high) break;
@@ -165,7 +165,7 @@ inline bool Matcher::visit(size_t depth, NodeId id, bool any_new) {
   const Step& step = (*plan_)[depth];
   const Atom& atom = rule_->atoms[step.atom];
   if (atom.is_family) {
-    if (node.head == kNone || graph_.heads_[node.head].family != atom.symbol) return true;
+    if (node.head == kNone || graph_.heads_.all[node.head].family != atom.symbol) return true;
   } else if (node.head != atom.symbol) {
     return true;
   }
@@ -187,7 +187,7 @@ inline bool Matcher::bind(const Step& step, const Atom& atom, const EGraph::Node
     return false;
   }
   const ClassId* children =
-      node.child[0] == EGraph::kWide ? graph_.wide_child_.data() + node.link[0] : node.child;
+      node.child[0] == EGraph::kWide ? graph_.wide_.child.data() + node.link[0] : node.child;
   for (const Step::Child& child : step.children) {
     if (child.bind) {
       ClassId cls = children[child.position];
@@ -213,7 +213,7 @@ inline bool Matcher::bind(const Step& step, const Atom& atom, const EGraph::Node
 bool Matcher::emit() {
   if (sink_->words.size() >= sink_->full_words && !sink_->on_full()) return false;
   auto& words = sink_->words;
-  words.push_back(graph_.proofs_ ? root_ : registers_[rule_->atoms[0].class_register]);
+  words.push_back(graph_.why_.proofs ? root_ : registers_[rule_->atoms[0].class_register]);
   for (size_t i = 0; i < rule_->names.classes.size(); ++i) words.push_back(registers_[i]);
   for (const BoundHead& bound : heads_) {
     words.push_back(bound.head);

@@ -47,7 +47,7 @@ class Runner::Iteration final : public MatchSink {
         scheduling_(scheduling),
         matcher_(runner.graph_),
         applier_(runner.graph_) {
-    start_ns_ = mark_ns_ = now();
+    laps_.start_ns = laps_.mark_ns = now();
     for (const CompiledRule& rule : runner.rules_) {
       report_.rules.emplace_back().name = rule.rule.name;
     }
@@ -60,7 +60,7 @@ class Runner::Iteration final : public MatchSink {
     report_.nodes = graph_.node_count();
     report_.classes = graph_.class_count();
     report_.bytes = graph_.bytes();
-    report_.seconds = static_cast<double>(now() - start_ns_) * 1e-9;
+    report_.seconds = static_cast<double>(now() - laps_.start_ns) * 1e-9;
     return std::move(report_);
   }
 
@@ -70,18 +70,22 @@ class Runner::Iteration final : public MatchSink {
   bool on_tick() override { return !over_time_or_memory(); }
 
  private:
+  struct Laps {
+    int64_t start_ns = 0;
+    int64_t mark_ns = 0;
+  };
   int64_t now() const { return runner_.clock_.now_ns(); }
   // Adds the time since the last lap.
   void lap(double& seconds) {
     int64_t at = now();
-    seconds += static_cast<double>(at - mark_ns_) * 1e-9;
-    mark_ns_ = at;
+    seconds += static_cast<double>(at - laps_.mark_ns) * 1e-9;
+    laps_.mark_ns = at;
   }
 
   bool over_time_or_memory() {
     if (graph_.bytes() > limits_.bytes) {
       stop_ = StopReason::kMemoryLimit;
-    } else if (static_cast<double>(now() - start_ns_) * 1e-9 >= limits_.seconds) {
+    } else if (static_cast<double>(now() - laps_.start_ns) * 1e-9 >= limits_.seconds) {
       stop_ = StopReason::kTimeLimit;
     }
     return stop_.has_value();
@@ -214,8 +218,7 @@ class Runner::Iteration final : public MatchSink {
   Matcher matcher_;
   Applier applier_;
   RunReport report_;
-  int64_t start_ns_ = 0;
-  int64_t mark_ns_ = 0;
+  Laps laps_;
   std::optional<StopReason> stop_;
   uint32_t upto_ = 0;
   // A rule has matches left that were found but not applied.

@@ -58,7 +58,20 @@ struct StageTime {
   double ms = 0;
 };
 
-struct SearchStatus {
+// What a search need not do because it or an earlier one had done it.
+struct SearchReuse {
+  int64_t regions = 0;        // distinct
+  int64_t duplicates = 0;     // candidates that were not sent because their twin was
+  int64_t reused = 0;         // kernels whose time was known from earlier searches
+  int64_t known_regions = 0;  // that need no search, because an earlier one was as thorough
+  // Of the finished plan: its kernels, and those that an earlier search had compiled and measured.
+  int64_t kernels = 0;
+  int64_t known_kernels = 0;
+  double worker_ms = 0;  // what workers took for this search's candidates,
+  double saved_ms = 0;   // and for those of earlier searches that found the known regions
+};
+
+struct SearchStatus : SearchReuse {
   std::string stage;       // "baseline", "search", "finalists", "done"
   int64_t candidates = 0;  // sent
   int64_t completed = 0;
@@ -70,16 +83,7 @@ struct SearchStatus {
   // times that may rise; best_ns when done; 0 while unknown.
   int64_t expected_ns = 0;
   int64_t baseline_ns = 0;
-  int64_t learned = 0;        // results that the next proposal knows of
-  int64_t regions = 0;        // distinct
-  int64_t duplicates = 0;     // candidates that were not sent because their twin was
-  int64_t reused = 0;         // kernels whose time was known from earlier searches
-  int64_t known_regions = 0;  // that need no search, because an earlier one was as thorough
-  // Of the finished plan: its kernels, and those that an earlier search had compiled and measured.
-  int64_t kernels = 0;
-  int64_t known_kernels = 0;
-  double worker_ms = 0;  // what workers took for this search's candidates,
-  double saved_ms = 0;   // and for those of earlier searches that found the known regions
+  int64_t learned = 0;  // results that the next proposal knows of
   // What one worker is expected to take for candidates that are under way and, after finish_now(),
   // for all that follows.
   double pending_ms = 0, closing_ms = 0;

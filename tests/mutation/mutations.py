@@ -267,7 +267,7 @@ MUTATIONS = [
     ("search", SEARCH + "strategy/guided_search.cc", "value.ns > now * (1 + cooled * random_.unit())",
      "value.ns < now"),
     ("search", SEARCH + "strategy/guided_search.cc",
-     "!known_structures_.insert(layout.structure->fingerprint).second", "false"),
+     "!structures_.known.insert(layout.structure->fingerprint).second", "false"),
     ("search", SEARCH + "records/kernel_times.cc", "median < entry.best->ns", "median > entry.best->ns"),
     ("search", SEARCH + "records/kernel_times.cc", "others == 0 ? kFailuresMax : 1", "0"),
     ("search", SEARCH + "records/kernel_times.cc", "kernel_ns[k] == 0", "false"),

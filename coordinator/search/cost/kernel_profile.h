@@ -45,9 +45,8 @@ struct AttentionSize {
   double batch = 0, keys = 0, depth = 0, width = 0;
 };
 
-struct KernelProfile {
-  double bytes = 0;            // of all buffers, each once
-  double moved_bytes = 0;      // of those what is read and written (common/ir/llir/body_traffic.h)
+// How often a kernel does what takes time by itself.
+struct OperationCounts {
   double simple_ops = 0;       // additions, comparisons, conversions: what vector units do at once
   double row_ops = 0;          // summed along rows: each waits for the one before
   double hard_ops = 0;         // exponentials, divisions, powers
@@ -58,12 +57,17 @@ struct KernelProfile {
   double sort_turns = 0;       // and branches of which nobody knows before where they lead
   double transform_steps = 0;  // of Fourier transforms: points times the logarithm of a row's
   double transform_products = 0;  // what they are where no template splits them
-  double longest_sum = 0;         // elements of the longest reduction
-  double row_sums = 0;            // reductions along rows that begin and end; short ones count less
-  double lane_blocks = 0;         // rows of sums taken side by side
-  ContractionSize contraction;    // the last, if there is one
-  AttentionSize attention;        // if it is one
-  std::vector<LoopWork> loops;    // the same operations, loop by loop
+};
+
+struct KernelProfile : OperationCounts {
+  double bytes = 0;             // of all buffers, each once
+  double moved_bytes = 0;       // of those what is read and written (common/ir/llir/body_traffic.h)
+  double longest_sum = 0;       // elements of the longest reduction
+  double row_sums = 0;          // reductions along rows that begin and end; short ones count less
+  double lane_blocks = 0;       // rows of sums taken side by side
+  ContractionSize contraction;  // the last, if there is one
+  AttentionSize attention;      // if it is one
+  std::vector<LoopWork> loops;  // the same operations, loop by loop
 };
 // symbols[k] is the value of the body's s<k>. Values that are needed at every step of an inner loop
 // are counted as often as they are computed.

@@ -77,7 +77,7 @@ void GuidedSearch::make_seeds() {
   Layout layout = lay_out({});
   default_ns_ = worth(layout).ns;
   std::set<common::Digest> known{layout.structure->fingerprint};
-  seeds_.emplace_back(Genome{}, std::move(layout));
+  seeds_.all.emplace_back(Genome{}, std::move(layout));
   Gated gated = gate_fusion(
       space_, times_.calibration(), [this](const Genome& g) { return worth(lay_out(g)).ns; },
       kGatedMax);
@@ -91,17 +91,17 @@ void GuidedSearch::make_seeds() {
   for (Genome& genome : genomes) {
     Layout other = lay_out(genome);
     if (known.insert(other.structure->fingerprint).second) {
-      seeds_.emplace_back(std::move(genome), std::move(other));
+      seeds_.all.emplace_back(std::move(genome), std::move(other));
     }
   }
-  std::stable_sort(seeds_.begin(), seeds_.end(), [&](const auto& a, const auto& b) {
+  std::stable_sort(seeds_.all.begin(), seeds_.all.end(), [&](const auto& a, const auto& b) {
     return worth(a.second).ns < worth(b.second).ns;
   });
   packings_ = packing_seeds(space_);
 }
 
 double GuidedSearch::novelty(const Effort& effort) {
-  const Layout& layout = seeds_.front().second;
+  const Layout& layout = seeds_.all.front().second;
   double all = 0, fresh = 0;
   for (size_t k = 0; k < layout.kernels.size(); ++k) {
     if (layout.calls[k] == 0) continue;
@@ -167,21 +167,21 @@ GuidedSearch::Pick GuidedSearch::make_pick(KernelId id) {
   if (!trusts && !times_.is_tried(id, 0)) return {0, times_.predicted(id, 0)};
   for (ScheduleCode code : schedules_to_consider(id)) {
     if (times_.is_tried(id, code)) continue;
-    double ns = times_.drawn(id, code, draw_, temperature_);
+    double ns = times_.drawn(id, code, present_.draw, present_.temperature);
     if (ns < chosen.ns) chosen = {code, ns};
   }
   return chosen;
 }
 
 const GuidedSearch::Pick& GuidedSearch::pick(KernelId id) {
-  auto it = picks_.find(id);
-  if (it != picks_.end()) return it->second;
+  auto it = present_.picks.find(id);
+  if (it != present_.picks.end()) return it->second;
   Pick chosen = make_pick(id);
   // What an earlier search measured is known at once; look for something else.
   for (int k = 0; k < 4 && std::isfinite(chosen.ns) && times_.measured(id, chosen.code); ++k) {
     chosen = make_pick(id);
   }
-  return picks_.emplace(id, chosen).first->second;
+  return present_.picks.emplace(id, chosen).first->second;
 }
 
 // ---- Breeding ----------------------------------------------------------------------------------
@@ -261,7 +261,7 @@ void GuidedSearch::climb(Genome& genome, Layout& layout) {
       continue;
     }
     Worth value = worth(other);
-    bool is_new = sent_structures_.count(other.structure->fingerprint) == 0 && !value.known;
+    bool is_new = structures_.sent.count(other.structure->fingerprint) == 0 && !value.known;
     if (value.known) enlist(changed, other, value.ns);
     if (is_new && value.ns < found) {
       found = value.ns;
@@ -289,15 +289,15 @@ GuidedSearch::Operator GuidedSearch::choose_operator() {
 
 // False when what was bred is known or on its way already, so that only its schedules could be new.
 bool GuidedSearch::next_structure(Genome& genome, Layout& layout) {
-  is_seed_ = next_seed_ < seeds_.size();
-  if (is_seed_) {
+  present_.is_seed = seeds_.next < seeds_.all.size();
+  if (present_.is_seed) {
     last_operator_ = kStructures;
-    std::tie(genome, layout) = seeds_[next_seed_++];
+    std::tie(genome, layout) = seeds_.all[seeds_.next++];
     return true;
   }
   if (elite_.empty()) {
     last_operator_ = kStructures;
-    std::tie(genome, layout) = seeds_[random_.below(seeds_.size())];
+    std::tie(genome, layout) = seeds_.all[random_.below(seeds_.all.size())];
     climb(genome, layout);
     return true;
   }
@@ -306,7 +306,7 @@ bool GuidedSearch::next_structure(Genome& genome, Layout& layout) {
     genome = std::move(packings_.back());
     packings_.pop_back();
     layout = lay_out(genome);
-    return sent_structures_.count(layout.structure->fingerprint) == 0;
+    return structures_.sent.count(layout.structure->fingerprint) == 0;
   }
   last_operator_ = choose_operator();
   const Member& mother = last_operator_ == kSchedules ? elite_.front() : tournament();
@@ -318,7 +318,7 @@ bool GuidedSearch::next_structure(Genome& genome, Layout& layout) {
     layout = lay_out(genome);
   }
   climb(genome, layout);
-  return sent_structures_.count(layout.structure->fingerprint) == 0;
+  return structures_.sent.count(layout.structure->fingerprint) == 0;
 }
 
 // ---- Candidates --------------------------------------------------------------------------------
@@ -346,14 +346,14 @@ std::optional<RegionCandidate> GuidedSearch::fill_in(const Genome& genome, const
   }
   std::sort(gains.begin(), gains.end());
   if (gains.size() > kUntriedMax) gains.resize(kUntriedMax);
-  for (const auto& [gain, k] : gains) codes[k] = picks_.at(layout.kernels[k]).code;
+  for (const auto& [gain, k] : gains) codes[k] = present_.picks.at(layout.kernels[k]).code;
   if (gains.empty() && !is_new) return std::nullopt;
   return make(genome, layout, codes);
 }
 
 // A structure that no worker could run is not looked at again.
 void GuidedSearch::refuse(const Layout& layout, const common::Error& error) {
-  sent_structures_.insert(layout.structure->fingerprint);
+  structures_.sent.insert(layout.structure->fingerprint);
   if (refused_++ == 0) common::log_error(error.message);
 }
 
@@ -380,9 +380,9 @@ std::optional<RegionCandidate> GuidedSearch::make(const Genome& genome, const La
   }
   for (size_t k : candidate.untried) times_.mark_tried(layout.kernels[k], codes[k]);
   candidate.fingerprint = common::program_fingerprint(program);
-  candidate.origin = is_seed_ ? "seed" : kOrigins[last_operator_];
+  candidate.origin = present_.is_seed ? "seed" : kOrigins[last_operator_];
   candidate.program = std::make_shared<const common::Program>(std::move(program));
-  sent_structures_.insert(layout.structure->fingerprint);
+  structures_.sent.insert(layout.structure->fingerprint);
   in_flight_[candidate.fingerprint] = last_operator_;
   return candidate;
 }
@@ -392,7 +392,7 @@ std::optional<RegionCandidate> GuidedSearch::propose_kin() {
   Genome best = *std::exchange(kin_, std::nullopt);
   Genome genome = without_schedules(best);
   Layout layout = lay_out(genome);
-  is_seed_ = true;
+  present_.is_seed = true;
   last_operator_ = kStructures;
   auto candidate = make(genome, layout, space_.schedules(*layout.structure, best));
   if (candidate) candidate->origin = "kin";
@@ -403,10 +403,10 @@ std::optional<RegionCandidate> GuidedSearch::propose() {
   if (kin_) {
     if (auto candidate = propose_kin()) return candidate;
   }
-  draw_ = random_.next();
-  temperature_ =
+  present_.draw = random_.next();
+  present_.temperature =
       1 + 0.25 * static_cast<double>(std::min(since_improvement_ / kStagnation, kEscalationMax));
-  picks_.clear();
+  present_.picks.clear();
   Genome genome;
   Layout layout;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
@@ -415,8 +415,8 @@ std::optional<RegionCandidate> GuidedSearch::propose() {
     ++duplicates_;
   }
   last_operator_ = kSchedules;
-  is_seed_ = false;
-  if (elite_.empty()) return fill_in(seeds_[0].first, seeds_[0].second, true);
+  present_.is_seed = false;
+  if (elite_.empty()) return fill_in(seeds_.all[0].first, seeds_.all[0].second, true);
   for (const Member& member : elite_) {
     if (auto candidate = fill_in(member.genome, member.layout, true)) return candidate;
   }
@@ -426,15 +426,15 @@ std::optional<RegionCandidate> GuidedSearch::propose() {
 // ---- Learning ----------------------------------------------------------------------------------
 
 void GuidedSearch::enlist(const Genome& genome, const Layout& layout, double ns) {
-  if (!known_structures_.insert(layout.structure->fingerprint).second) return;
-  if (sent_structures_.count(layout.structure->fingerprint) == 0) ++composed_;
+  if (!structures_.known.insert(layout.structure->fingerprint).second) return;
+  if (structures_.sent.count(layout.structure->fingerprint) == 0) ++composed_;
   Member member{genome, layout, ns};
   auto place = std::upper_bound(elite_.begin(), elite_.end(), member,
                                 [](const Member& a, const Member& b) { return a.ns < b.ns; });
   elite_.insert(place, std::move(member));
   if (elite_.size() <= kElite) return;
   // It may come back when a schedule makes it faster.
-  known_structures_.erase(elite_.back().layout.structure->fingerprint);
+  structures_.known.erase(elite_.back().layout.structure->fingerprint);
   elite_.pop_back();
 }
 
@@ -457,7 +457,7 @@ void GuidedSearch::tell(const RegionCandidate& candidate, std::optional<double> 
   in_flight_.erase(flight);
   double before = elite_.empty() ? std::numeric_limits<double>::infinity() : elite_.front().ns;
   if (ns) {
-    picks_.clear();
+    present_.picks.clear();
     Genome genome = without_schedules(candidate.genome);
     Layout layout = lay_out(genome);
     for (size_t k = 0; k < candidate.kernels.size(); ++k) {
@@ -506,7 +506,7 @@ Genome GuidedSearch::best_genome() const {
 }
 
 common::Program GuidedSearch::ranked(size_t rank) const {
-  if (elite_.empty()) return whole_program(seeds_[0].second.structure->fused);
+  if (elite_.empty()) return whole_program(seeds_.all[0].second.structure->fused);
   // Programs put together from measured kernels were never verified as a whole.
   for (size_t k = std::min(rank, elite_.size() - 1); k < elite_.size(); ++k) {
     auto program = program_of(elite_[k]);

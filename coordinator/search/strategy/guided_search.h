@@ -26,7 +26,7 @@ class GuidedSearch final : public RegionSearch {
   Genome best_genome() const override;
   double best_ns() const override;
   bool has_measurement() const override { return !elite_.empty(); }
-  double expected_ns() override { return worth(seeds_.front().second).ns; }
+  double expected_ns() override { return worth(seeds_.all.front().second).ns; }
   double novelty(const Effort& effort) override;
 
  private:
@@ -50,6 +50,21 @@ class GuidedSearch final : public RegionSearch {
   struct Pick {
     ScheduleCode code = 0;
     double ns = 0;  // infinity: every schedule was tried
+  };
+  // Of the proposal that is being made.
+  struct Present {
+    bool is_seed = false;  // its structure
+    uint64_t draw = 0;
+    double temperature = 1;
+    std::map<KernelId, Pick> picks = {};
+  };
+  struct Structures {
+    std::set<common::Digest> sent;
+    std::set<common::Digest> known;  // composed or measured
+  };
+  struct Seeds {
+    std::vector<std::pair<Genome, Layout>> all;
+    size_t next = 0;
   };
   enum Operator : size_t { kSchedules, kStructures, kCrossover, kOperatorCount };
   static constexpr std::string_view kOrigins[] = {"schedules", "structures", "crossover"};
@@ -79,21 +94,16 @@ class GuidedSearch final : public RegionSearch {
   RegionSpace& space_;
   KernelTimes& times_;
   common::Random random_;
-  std::vector<std::pair<Genome, Layout>> seeds_;
-  size_t next_seed_ = 0;
+  Seeds seeds_;
   std::optional<Genome> kin_;     // until it was proposed
   std::vector<Genome> packings_;  // tried when the first structures are known
   std::vector<Member> elite_;     // distinct structures, best first
-  std::set<common::Digest> sent_structures_;
-  std::set<common::Digest> known_structures_;  // composed or measured
+  Structures structures_;
   std::map<common::Digest, Operator> in_flight_;
   int64_t refused_ = 0;  // structures whose programs do not verify
   std::array<double, kOperatorCount> credit_{0.3, 0.3, 0.3};
   Operator last_operator_ = kSchedules;
-  bool is_seed_ = false;  // the present proposal's structure
-  uint64_t draw_ = 0;     // the present proposal's
-  double temperature_ = 1;
-  std::map<KernelId, Pick> picks_;  // the present proposal's
+  Present present_;
   int64_t since_improvement_ = 0;
   double default_ns_ = 0;
 };
