@@ -67,12 +67,12 @@ const std::string& Context::tensor_name(std::string_view name) const {
 }
 
 Part Context::part_of(std::string_view name) const {
-  for (const auto& [argument, part] : parts_) {
+  for (const auto& [argument, part] : reading_.parts) {
     bool item = name.size() > argument.size() && name[argument.size()] == '[';
     if (!argument.empty() && name.starts_with(argument) && (name.size() == argument.size() || item))
       return part;
   }
-  return others_;
+  return reading_.others;
 }
 
 NodeId Context::read_part(const std::string& value, Part part) {
@@ -93,10 +93,10 @@ NodeId Context::read_part(const std::string& value, Part part) {
 }
 
 std::vector<std::optional<NodeId>> Context::read_parts(Part others, Parts parts) {
-  others_ = others;
-  parts_ = std::move(parts);
-  std::vector<std::optional<NodeId>> out = std::move(collected_);
-  collected_.assign(others == Part::kWhole ? 0 : outputs_.size(), std::nullopt);
+  reading_.others = others;
+  reading_.parts = std::move(parts);
+  std::vector<std::optional<NodeId>> out = std::move(reading_.results);
+  reading_.results.assign(others == Part::kWhole ? 0 : outputs_.size(), std::nullopt);
   return out;
 }
 

@@ -78,7 +78,7 @@ Shape Context::shape_of(const TensorMeta& meta) const {
   shape = levels_;
   for (const Extent& size : meta.sizes) shape.push_back(b.simplify(expr_of(size)));
   bool complex = meta.dtype == ScalarType::kComplex64 || meta.dtype == ScalarType::kComplex128;
-  if (complex && others_ == Part::kWhole) shape.push_back(2);
+  if (complex && reading_.others == Part::kWhole) shape.push_back(2);
   return shape;
 }
 
@@ -95,7 +95,7 @@ Expr Context::out_size(int axis, size_t k) const {
 }
 bool Context::out_is_complex(size_t k) const {
   ScalarType type = meta(k).dtype;
-  if (others_ != Part::kWhole) return false;
+  if (reading_.others != Part::kWhole) return false;
   return type == ScalarType::kComplex64 || type == ScalarType::kComplex128;
 }
 
@@ -217,8 +217,8 @@ void Context::set(NodeId value, size_t k) {
   if (!wants_output(k)) return;
   if (!levels_.empty()) return set_in_vmap(value, k);
   NodeId fitted = fit(value, k, false);
-  if (others_ != Part::kWhole) {
-    collected_[k] = fitted;
+  if (reading_.others != Part::kWhole) {
+    reading_.results[k] = fitted;
     return;
   }
   values_[outputs_[k]] = Tensor{add_storage(fitted, -1), {}, fitted, 0, false};
@@ -267,7 +267,7 @@ void Context::set_data_number(NodeId value) {
 void Context::alias(std::string_view name, const View& view, size_t k) {
   if (!wants_output(k)) return;
   if (!levels_.empty()) refuse("this view is not supported inside of torch.vmap");
-  if (others_ != Part::kWhole) return set(b.view(tensor(name), view), k);
+  if (reading_.others != Part::kWhole) return set(b.view(tensor(name), view), k);
   Tensor out = tensor_value(tensor_name(name));
   NodeId before = read(&out);
   View exact = view;
@@ -280,7 +280,7 @@ void Context::alias(std::string_view name, const View& view, size_t k) {
 }
 
 void Context::alias(std::string_view name, size_t k) {
-  if (others_ != Part::kWhole) return set(this->tensor(name), k);
+  if (reading_.others != Part::kWhole) return set(this->tensor(name), k);
   if (!levels_.empty() && wants_output(k)) {
     Tensor same = tensor_value(tensor_name(name));
     values_[outputs_[k]] = std::move(same);
@@ -291,14 +291,14 @@ void Context::alias(std::string_view name, size_t k) {
 }
 
 void Context::unshare(size_t k) {
-  if (!wants_output(k) || others_ != Part::kWhole || !levels_.empty()) return;
+  if (!wants_output(k) || reading_.others != Part::kWhole || !levels_.empty()) return;
   Tensor tensor = tensor_value(outputs_[k]);
   values_[outputs_[k]] = Tensor{add_storage(tensor.node, -1), {}, tensor.node, 0, tensor.complex};
 }
 
 void Context::mutate(std::string_view name, NodeId content) {
   if (!levels_.empty()) refuse("writing inside of torch.vmap is not supported");
-  if (others_ != Part::kWhole) refuse("writing into complex tensors is not supported here");
+  if (reading_.others != Part::kWhole) refuse("writing into complex tensors is not supported here");
   Tensor target = tensor_value(tensor_name(name));
   NodeId before = read(&target);
   NodeId cast = b.cast(content, b.dtype(before));

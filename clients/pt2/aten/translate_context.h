@@ -189,6 +189,12 @@ class Context {
     int version = 0;
     int input = -1;
   };
+  // See read_parts().
+  struct Reading {
+    Part others = Part::kWhole;
+    Parts parts = {};
+    std::vector<std::optional<NodeId>> results = {};
+  };
   const NamedArgument* find_given(std::string_view name) const;
   const Argument* find(std::string_view name) const;
   const Argument& need(std::string_view name) const;
@@ -215,9 +221,7 @@ class Context {
   int branches_ = 0;
   std::vector<Expr> levels_;
   bool unaligned_ = false;
-  Part others_ = Part::kWhole;
-  Parts parts_;
-  std::vector<std::optional<NodeId>> collected_;
+  Reading reading_;
 };
 
 }  // namespace clients

@@ -68,7 +68,7 @@ Status FarmClient::open() {
   int64_t deadline = common::SteadyClock().now_ns() + options_.connect_ms_max * kNsPerMs;
   int64_t probe_ns = common::SteadyClock().now_ns() + kGreetingAfterMs * kNsPerMs;
   int64_t failed_ns = 0;
-  while (!welcomed_) {
+  while (!hellos_.is_welcome) {
     LFARM_ASSIGN_OR_RETURN([[maybe_unused]] auto packet, receive());
     int64_t now = common::SteadyClock().now_ns();
     LFARM_RETURN_IF_ERROR(check_handshake());
@@ -85,7 +85,7 @@ Status FarmClient::open() {
                                        ", but does not answer as a farm does; check the address"));
       }
     }
-    if (!welcomed_ && now > deadline) {
+    if (!hellos_.is_welcome && now > deadline) {
       return common::unavailable(cat("no farm answers at ", options_.endpoint,
                                      "; start one with 'lfarm up' or check the address"));
     }
@@ -104,8 +104,8 @@ Status FarmClient::check_handshake() const {
 }
 
 Status FarmClient::say_hello() {
-  hellos_ = socket_->counters().ready.load();
-  welcomed_ = false;
+  hellos_.said = socket_->counters().ready.load();
+  hellos_.is_welcome = false;
   common::ClientHello hello;
   hello.client_id = cat("client-", ::getpid());
   hello.build = std::string(common::build_name());
@@ -151,7 +151,7 @@ Status FarmClient::wait_for_arrivals(int wait_ms, int wake_fd) {
 
 Status FarmClient::check_connection() {
   int64_t now = common::SteadyClock().now_ns();
-  if (socket_->counters().ready.load() > hellos_) {
+  if (socket_->counters().ready.load() > hellos_.said) {
     alive_ns_ = now;
     return say_hello();
   }
@@ -190,13 +190,13 @@ Result<std::optional<Packet>> FarmClient::handle(Packet packet) {
     welcome_ = *welcome;
     socket_->speak(welcome_.protocol_version);
     trust_.reset();
-    welcomed_ = true;
-    ++welcomes_;
+    hellos_.is_welcome = true;
+    ++hellos_.answered;
     if (!first) LFARM_RETURN_IF_ERROR(repeat_questions());
     return std::optional<Packet>();
   }
   if (auto* refused = std::get_if<common::Refused>(&packet.message)) {
-    if (refused->code == common::Code::kUnavailable && welcomed_) {
+    if (refused->code == common::Code::kUnavailable && hellos_.is_welcome) {
       LFARM_RETURN_IF_ERROR(say_hello());
       return std::optional<Packet>();
     }

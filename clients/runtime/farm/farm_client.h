@@ -84,7 +84,7 @@ class FarmClient {
   // none). Farms of earlier versions send none.
   common::Result<std::vector<common::PlanNews>> news(std::chrono::milliseconds time, int wake_fd);
   // Grows whenever the connection was made anew, or the farm began anew: it watches nothing then.
-  uint64_t welcomes() const { return welcomes_; }
+  uint64_t welcomes() const { return hellos_.answered; }
   // Waits for the plan, however long the search takes. `on_accepted` gets the job's id.
   common::Result<PulledPlan> submit(
       const SubmitRequest& request, const std::function<void(uint64_t job)>& on_accepted,
@@ -118,6 +118,11 @@ class FarmClient {
   common::Result<PlanTrust> trust();
 
  private:
+  struct Hellos {
+    uint64_t said = 0;        // connections on which hello was said
+    uint64_t answered = 0;    // welcomes that came, ever
+    bool is_welcome = false;  // on the connection of today
+  };
   explicit FarmClient(FarmClientOptions options) : options_(std::move(options)) {}
   common::Status open();
   common::Status say_hello();
@@ -144,9 +149,7 @@ class FarmClient {
   common::WireContext context_;
   std::optional<common::DealerSocket> socket_;
   common::Welcome welcome_;
-  uint64_t hellos_ = 0;    // connections on which hello was said
-  bool welcomed_ = false;  // on the connection of today
-  uint64_t welcomes_ = 0;
+  Hellos hellos_;
   std::vector<common::PlanNews> news_;  // that came, and nobody has asked for yet
   int64_t alive_ns_ = 0;                // when the connection was last seen up
   // Numbers of requests: each client begins at a random one, so that a number tells one request

@@ -271,18 +271,18 @@ Result<std::vector<int64_t>> Executor::run_calls_ns(std::span<const HostTensor> 
 }
 
 bool Executor::is_settled() const {
-  return state_->last != nullptr && state_->last->is_settled(*state_->device);
+  return state_->bound.last != nullptr && state_->bound.last->is_settled(*state_->device);
 }
 
 std::vector<CallFacts> Executor::call_facts() const {
   std::vector<CallFacts> all;
-  if (state_->last == nullptr) return all;
+  if (state_->bound.last == nullptr) return all;
   for (const Call& call : plan().calls) {
     const PlanKernel& kernel = plan().kernels[at(call.kernel)];
     CallFacts facts{kernel.library ? "gemm" : kernel.entry.name, kernel.fingerprint, 0};
     for (const std::vector<int>* buffers : {&call.inputs, &call.outputs}) {
       for (int buffer : *buffers) {
-        facts.bytes += static_cast<int64_t>(state_->last->buffer_bytes(buffer));
+        facts.bytes += static_cast<int64_t>(state_->bound.last->buffer_bytes(buffer));
       }
     }
     all.push_back(std::move(facts));
@@ -292,7 +292,7 @@ std::vector<CallFacts> Executor::call_facts() const {
 
 Status Executor::check_guards() {
   State& s = *state_;
-  if (!s.options.guard || s.last == nullptr) return {};
+  if (!s.options.guard || s.bound.last == nullptr) return {};
   for (size_t i = 0; i < s.inputs.size(); ++i) {
     InputSlot& slot = s.inputs[i];
     if (slot.memory.data() == nullptr) continue;
@@ -319,7 +319,7 @@ Status Executor::check_guards() {
       return Error{Code::kVerification, cat(name, " was written by a run, which only reads it")};
     }
   }
-  return s.last->check_bands(*s.device, s.shared);
+  return s.bound.last->check_bands(*s.device, s.shared);
 }
 
 }  // namespace common

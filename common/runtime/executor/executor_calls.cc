@@ -33,52 +33,52 @@ Status BoundCalls::evaluate_sizes() {
     bool is_known = std::all_of(buffer.shape.begin(), buffer.shape.end(),
                                 [](const Expr& size) { return size.is_constant(); });
     if (phase_ == Phase::kLoad && !is_known) {  // no call at load touches it
-      bytes_.push_back(0);
-      sizes_.emplace_back();
+      layout_.bytes.push_back(0);
+      layout_.sizes.emplace_back();
       continue;
     }
     std::vector<int64_t> sizes = evaluate_shape(buffer.shape, symbols_);
     auto count = checked_element_count(buffer.dtype, sizes);
     if (!count.ok()) return count.error();
-    bytes_.push_back(static_cast<size_t>(*count * dtype_size(buffer.dtype)));
-    sizes_.push_back(std::move(sizes));
+    layout_.bytes.push_back(static_cast<size_t>(*count * dtype_size(buffer.dtype)));
+    layout_.sizes.push_back(std::move(sizes));
   }
   return {};
 }
 
 void BoundCalls::lay_out_arena(size_t band) {
   const Lifetimes& lifetimes = loaded_->lifetimes;
-  band_ = band;
-  offsets_.assign(bytes_.size(), 0);
+  layout_.band = band;
+  layout_.offsets.assign(layout_.bytes.size(), 0);
   std::vector<LiveBlock> blocks;
   std::vector<size_t> owners;
   int last_call = static_cast<int>(loaded_->plan.calls.size());
-  for (size_t b = 0; b < bytes_.size(); ++b) {
+  for (size_t b = 0; b < layout_.bytes.size(); ++b) {
     if (!in_arena(b)) continue;
     owners.push_back(b);
     // Guarded temporaries keep their memory, so that a band is one from start to end.
-    blocks.push_back(band == 0 ? LiveBlock{bytes_[b], lifetimes.first[b], lifetimes.last[b]}
-                               : LiveBlock{aligned(bytes_[b]) + 2 * band, 0, last_call});
+    blocks.push_back(band == 0 ? LiveBlock{layout_.bytes[b], lifetimes.first[b], lifetimes.last[b]}
+                               : LiveBlock{aligned(layout_.bytes[b]) + 2 * band, 0, last_call});
   }
   ArenaLayout layout = plan_arena(blocks, kBufferAlignment);
-  for (size_t k = 0; k < owners.size(); ++k) offsets_[owners[k]] = layout.offsets[k] + band;
-  arena_bytes_ = layout.bytes;
+  for (size_t k = 0; k < owners.size(); ++k) layout_.offsets[owners[k]] = layout.offsets[k] + band;
+  layout_.arena_bytes = layout.bytes;
 }
 
 void BoundCalls::add_pointers(const Call& call) {
   auto add = [&](int id) {
     size_t storage = at(loaded_->lifetimes.storage[at(id)]);
     const Buffer& buffer = loaded_->plan.buffers[storage];
-    size_t pointer = pointers_.size();
-    pointers_.push_back(nullptr);
+    size_t pointer = pointers_.all.size();
+    pointers_.all.push_back(nullptr);
     if (buffer.kind == BufferKind::kInput) {
-      patches_.push_back({pointer, &ExternalMemory::inputs, at(buffer.position)});
+      pointers_.patches.push_back({pointer, &ExternalMemory::inputs, at(buffer.position)});
     } else if (buffer.kind == BufferKind::kOutput) {
-      patches_.push_back({pointer, &ExternalMemory::outputs, at(buffer.position)});
+      pointers_.patches.push_back({pointer, &ExternalMemory::outputs, at(buffer.position)});
     } else if (loaded_->lifetimes.kept[storage]) {
-      patches_.push_back({pointer, &ExternalMemory::kept, storage});
+      pointers_.patches.push_back({pointer, &ExternalMemory::kept, storage});
     } else {
-      temporaries_.push_back({pointer, offsets_[storage]});
+      pointers_.temporaries.push_back({pointer, layout_.offsets[storage]});
     }
   };
   for (int id : call.inputs) add(id);
@@ -92,7 +92,7 @@ Status BoundCalls::add_library_call(Record& record, const PlanKernel& kernel, co
   record.gemm = evaluate(kernel.gemm, symbols);
   record.gemm.algorithm = kernel.algorithm;
   auto elements = [&](int id) {
-    return static_cast<int64_t>(bytes_[at(id)]) / dtype_size(kernel.gemm.dtype);
+    return static_cast<int64_t>(layout_.bytes[at(id)]) / dtype_size(kernel.gemm.dtype);
   };
   LFARM_RETURN_IF_ERROR(check_bounds(record.gemm, elements(call.inputs[at(kernel.gemm.a_input)]),
                                      elements(call.inputs[at(kernel.gemm.b_input)]),
@@ -115,7 +115,7 @@ void BoundCalls::add_base_copies(Record& record, const Call& call, size_t first_
     int from = call.inputs[at(input)], to = call.outputs[k];
     if (storage[at(from)] == storage[at(to)]) continue;
     base_copies_.push_back(
-        {first_pointer + at(input), first_pointer + call.inputs.size() + k, bytes_[at(to)]});
+        {first_pointer + at(input), first_pointer + call.inputs.size() + k, layout_.bytes[at(to)]});
     ++record.copies;
   }
 }
@@ -125,13 +125,13 @@ Status BoundCalls::add_records() {
   std::vector<size_t> first_pointer, first_symbol;
   for (size_t c = 0; c < plan.calls.size(); ++c) {
     const Call& call = plan.calls[c];
-    first_pointer.push_back(pointers_.size());
+    first_pointer.push_back(pointers_.all.size());
     first_symbol.push_back(call_symbols_.size());
     if (!is_mine(c)) continue;
     add_pointers(call);
     for (const Expr& symbol : call.symbols) call_symbols_.push_back(symbol.evaluate(symbols_));
   }
-  // From here on pointers_ and call_symbols_ keep their addresses.
+  // From here on pointers_.all and call_symbols_ keep their addresses.
   for (size_t c = 0; c < plan.calls.size(); ++c) {
     if (!is_mine(c)) continue;
     const Call& call = plan.calls[c];
@@ -139,7 +139,7 @@ Status BoundCalls::add_records() {
     Record record;
     record.call = static_cast<int>(c);
     record.launch.function = loaded_->functions[at(call.kernel)];
-    record.launch.buffers = {pointers_.data() + first_pointer[c],
+    record.launch.buffers = {pointers_.all.data() + first_pointer[c],
                              call.inputs.size() + call.outputs.size()};
     record.launch.symbols = {call_symbols_.data() + first_symbol[c], call.symbols.size()};
     if (kernel.library) {
@@ -193,7 +193,7 @@ Status BoundCalls::prepare_scratch(Device& device, SharedMemory& shared) {
   LFARM_RETURN_IF_ERROR(shared.drop(device, shared.scratch));
   shared.counter_bytes = 0;
   LFARM_ASSIGN_OR_RETURN(shared.scratch,
-                         GuardedMemory::allocate(device, need.counters + need.areas, band_));
+                         GuardedMemory::allocate(device, need.counters + need.areas, layout_.band));
   if (need.counters == 0) return {};
   LFARM_RETURN_IF_ERROR(device.fill(shared.scratch.data(), std::byte{0}, need.counters));
   shared.counter_bytes = need.counters;
@@ -210,21 +210,23 @@ Status SharedMemory::drop(const Device& device, GuardedMemory& memory) {
 }
 
 Status BoundCalls::prepare_memory(Device& device, SharedMemory& shared) {
-  if (shared.arena.size() < arena_bytes_) {
+  if (shared.arena.size() < layout_.arena_bytes) {
     LFARM_RETURN_IF_ERROR(shared.drop(device, shared.arena));
-    LFARM_ASSIGN_OR_RETURN(shared.arena, GuardedMemory::allocate(device, arena_bytes_, band_));
+    LFARM_ASSIGN_OR_RETURN(shared.arena,
+                           GuardedMemory::allocate(device, layout_.arena_bytes, layout_.band));
   }
   LFARM_RETURN_IF_ERROR(prepare_scratch(device, shared));
   shared.is_captured = shared.is_captured || device.is_capturing();
   std::byte* arena = shared.arena.data();
   std::byte* scratch = shared.scratch.data() + shared.counter_bytes;
-  if (arena != arena_used_) {
-    for (const TemporaryPointer& t : temporaries_) pointers_[t.pointer] = arena + t.offset;
-    arena_used_ = arena;
+  if (arena != pointers_.arena) {
+    for (const TemporaryPointer& t : pointers_.temporaries)
+      pointers_.all[t.pointer] = arena + t.offset;
+    pointers_.arena = arena;
   }
-  if (scratch != scratch_used_) {
+  if (scratch != pointers_.scratch) {
     for (Record& record : records_) record.launch.scratch = scratch;
-    scratch_used_ = scratch;
+    pointers_.scratch = scratch;
   }
   return {};
 }
@@ -232,31 +234,31 @@ Status BoundCalls::prepare_memory(Device& device, SharedMemory& shared) {
 Status BoundCalls::make_ready(Device& device, const ExternalMemory& external, SharedMemory& shared,
                               Pace pace) {
   LFARM_RETURN_IF_ERROR(prepare_memory(device, shared));
-  for (const Patch& patch : patches_) {
-    pointers_[patch.pointer] = (external.*patch.memory)[patch.position];
+  for (const Patch& patch : pointers_.patches) {
+    pointers_.all[patch.pointer] = (external.*patch.memory)[patch.position];
   }
   pace_ = pace;
-  replay_ = nullptr;
-  if (pace != Pace::kTogether || !is_recordable_ || !device.can_record()) return {};
+  replays_.next = nullptr;
+  if (pace != Pace::kTogether || !replays_.is_recordable || !device.can_record()) return {};
   return record(device);
 }
 
 size_t BoundCalls::distance_to(const Row& row) const {
   if (!row.is_used) return SIZE_MAX;
-  size_t distance = row.scratch == scratch_used_ ? 0 : 1;
-  for (size_t k = 0; k < pointers_.size(); ++k) distance += row.pointers[k] != pointers_[k];
+  size_t distance = row.scratch == pointers_.scratch ? 0 : 1;
+  for (size_t k = 0; k < pointers_.all.size(); ++k) distance += row.pointers[k] != pointers_.all[k];
   return distance;
 }
 
 // Brings the row that is nearest to the present memory to the front.
 void BoundCalls::choose_row() {
-  const size_t to_newer = distance_to(rows_[0]), to_older = distance_to(rows_[1]);
+  const size_t to_newer = distance_to(replays_.rows[0]), to_older = distance_to(replays_.rows[1]);
   if (to_newer == 0) return;
-  bool is_older_unused = !rows_[1].is_used && to_older != 0;
+  bool is_older_unused = !replays_.rows[1].is_used && to_older != 0;
   bool is_older_nearer =
-      to_older < to_newer ||
-      (to_older == to_newer && (rows_[0].recording == nullptr || rows_[1].recording != nullptr));
-  if (is_older_unused || is_older_nearer) std::swap(rows_[0], rows_[1]);
+      to_older < to_newer || (to_older == to_newer && (replays_.rows[0].recording == nullptr ||
+                                                       replays_.rows[1].recording != nullptr));
+  if (is_older_unused || is_older_nearer) std::swap(replays_.rows[0], replays_.rows[1]);
 }
 
 // The first runs on new memory are launched call by call: kernels are loaded then, and most
@@ -265,13 +267,13 @@ void BoundCalls::choose_row() {
 // which mostly is where outputs lie, and costs less than launching all.
 Status BoundCalls::record(Device& device) {
   choose_row();
-  Row& row = rows_[0];
+  Row& row = replays_.rows[0];
   bool is_same = distance_to(row) == 0;
   bool is_new = !row.is_used;
   row.is_current = row.is_current && is_same;
   if (!is_same) {
-    row.pointers = pointers_;
-    row.scratch = scratch_used_;
+    row.pointers = pointers_.all;
+    row.scratch = pointers_.scratch;
     row.is_used = true;
   }
   if (is_new) return {};
@@ -279,17 +281,17 @@ Status BoundCalls::record(Device& device) {
     auto launches = [&] { return launch_all(device, nullptr); };
     Status recorded = device.record(launches, row.recording);
     if (!recorded.ok()) {
-      is_recordable_ = false;
+      replays_.is_recordable = false;
       return recorded.error().code == Code::kUnsupported ? Status() : recorded;
     }
     row.is_current = true;
   }
-  replay_ = row.recording.get();
+  replays_.next = row.recording.get();
   return {};
 }
 
 Status BoundCalls::run(Device& device, Timer* timer, const CallObserver& observer) {
-  if (replay_ != nullptr) return device.replay(*replay_);
+  if (replays_.next != nullptr) return device.replay(*replays_.next);
   if (pace_ == Pace::kWaiting) return launch_waiting(device, timer, observer);
   return timer != nullptr || !shares(device) ? launch_all(device, timer) : run_or_try(device);
 }
@@ -318,13 +320,14 @@ Status BoundCalls::run_or_try(Device& device) {
 Status BoundCalls::launch(Device& device, const Record& record) const {
   for (size_t k = record.first_copy; k < record.first_copy + record.copies; ++k) {
     const BaseCopy& copy = base_copies_[k];
-    LFARM_RETURN_IF_ERROR(device.copy(static_cast<std::byte*>(pointers_[copy.to]),
-                                      static_cast<const std::byte*>(pointers_[copy.from]),
+    LFARM_RETURN_IF_ERROR(device.copy(static_cast<std::byte*>(pointers_.all[copy.to]),
+                                      static_cast<const std::byte*>(pointers_.all[copy.from]),
                                       copy.bytes));
   }
   if (record.skip) return {};
   if (!record.library) return device.launch(record.launch);
-  return device.gemm(record.gemm, pointers_[record.a], pointers_[record.b], pointers_[record.out]);
+  return device.gemm(record.gemm, pointers_.all[record.a], pointers_.all[record.b],
+                     pointers_.all[record.out]);
 }
 
 Status BoundCalls::launch_all(Device& device, Timer* timer) const {
@@ -378,17 +381,18 @@ std::string BoundCalls::describe(const Record& record) const {
 
 Status BoundCalls::poison(Device& device, SharedMemory& shared, std::byte value) {
   LFARM_RETURN_IF_ERROR(prepare_memory(device, shared));
-  if (band_ == 0) return device.fill(shared.arena.data(), value, arena_bytes_);
-  LFARM_RETURN_IF_ERROR(device.fill(shared.arena.data(), kBandPattern, arena_bytes_));
-  for (size_t b = 0; b < bytes_.size(); ++b) {
+  if (layout_.band == 0) return device.fill(shared.arena.data(), value, layout_.arena_bytes);
+  LFARM_RETURN_IF_ERROR(device.fill(shared.arena.data(), kBandPattern, layout_.arena_bytes));
+  for (size_t b = 0; b < layout_.bytes.size(); ++b) {
     if (!in_arena(b)) continue;
-    LFARM_RETURN_IF_ERROR(device.fill(shared.arena.data() + offsets_[b], value, bytes_[b]));
+    LFARM_RETURN_IF_ERROR(
+        device.fill(shared.arena.data() + layout_.offsets[b], value, layout_.bytes[b]));
   }
   return {};
 }
 
 Status BoundCalls::check_bands(Device& device, const SharedMemory& shared) const {
-  if (band_ == 0) return {};
+  if (layout_.band == 0) return {};
   LFARM_RETURN_IF_ERROR(shared.arena.check(device, "the temporaries"));
   LFARM_RETURN_IF_ERROR(shared.scratch.check(device, "the scratch memory"));
   Bytes counters(shared.counter_bytes);
@@ -398,11 +402,11 @@ Status BoundCalls::check_bands(Device& device, const SharedMemory& shared) const
     return Error{Code::kVerification, "a kernel left counters other than 0"};
   }
   std::vector<std::pair<size_t, size_t>> data;  // where each temporary begins and ends
-  for (size_t b = 0; b < bytes_.size(); ++b) {
-    if (in_arena(b)) data.emplace_back(offsets_[b], offsets_[b] + bytes_[b]);
+  for (size_t b = 0; b < layout_.bytes.size(); ++b) {
+    if (in_arena(b)) data.emplace_back(layout_.offsets[b], layout_.offsets[b] + layout_.bytes[b]);
   }
   std::sort(data.begin(), data.end());
-  data.emplace_back(arena_bytes_, arena_bytes_);
+  data.emplace_back(layout_.arena_bytes, layout_.arena_bytes);
   Bytes between;
   size_t begin = 0;
   for (const auto& [end, next] : data) {

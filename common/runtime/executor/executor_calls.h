@@ -69,9 +69,9 @@ class BoundCalls {
                                                   Phase phase);
 
   const std::vector<int64_t>& symbols() const { return symbols_; }
-  size_t buffer_bytes(int buffer) const { return bytes_[static_cast<size_t>(buffer)]; }
+  size_t buffer_bytes(int buffer) const { return layout_.bytes[static_cast<size_t>(buffer)]; }
   const std::vector<int64_t>& buffer_sizes(int buffer) const {
-    return sizes_[static_cast<size_t>(buffer)];
+    return layout_.sizes[static_cast<size_t>(buffer)];
   }
 
   // Points the phase's calls at the memory that the next run() uses. On a device that records, a
@@ -99,16 +99,17 @@ class BoundCalls {
     bool library = false;
     bool skip = false;  // nothing to do for these sizes
     GemmSizes gemm;
-    size_t a = 0, b = 0, out = 0;       // of a library call: indices into pointers_
+    size_t a = 0, b = 0, out = 0;       // of a library call: indices into Pointers::all
     size_t first_copy = 0, copies = 0;  // in base_copies_
   };
   // What an output holds before a launch (EntryPoint::starts_from_bases), where that lies in other
   // memory.
   struct BaseCopy {
-    size_t from, to;  // indices into pointers_
+    size_t from, to;  // indices into Pointers::all
     size_t bytes;
   };
-  // pointers_[pointer] is outside the arena and known only at the run; `position` is in `memory`.
+  // Pointers::all[pointer] is outside the arena and known only at the run; `position` is in
+  // `memory`.
   struct Patch {
     size_t pointer;
     std::vector<std::byte*> ExternalMemory::*memory;
@@ -118,6 +119,22 @@ class BoundCalls {
     size_t pointer;
     size_t offset;
   };
+  // Of the plan's buffers: sizes and bytes of each, the place of those that lie in the arena.
+  struct Layout {
+    std::vector<std::vector<int64_t>> sizes;
+    std::vector<size_t> bytes;
+    std::vector<size_t> offsets;
+    size_t arena_bytes = 0;
+    size_t band = 0;
+  };
+  // What launches are given, and where each pointer comes from.
+  struct Pointers {
+    std::vector<void*> all;
+    std::vector<Patch> patches;
+    std::vector<TemporaryPointer> temporaries;
+    const std::byte* arena = nullptr;  // that the temporaries' pointers were computed from
+    const std::byte* scratch = nullptr;
+  };
   // The calls on certain memory.
   struct Row {
     std::vector<void*> pointers;
@@ -125,6 +142,13 @@ class BoundCalls {
     bool is_used = false;     // there was a run on this memory
     bool is_current = false;  // `recording` is of this memory; else at most worth updating
     std::unique_ptr<Recording> recording;
+  };
+
+  struct Replays {
+    // Newest first. Two, because a state that is not updated in place changes between two memories.
+    std::array<Row, 2> rows;
+    bool is_recordable = true;  // false once the device refused
+    Recording* next = nullptr;  // what the next run() does, if it is recorded
   };
 
   BoundCalls(const LoadedPlan& loaded, Phase phase) : loaded_(&loaded), phase_(phase) {}
@@ -169,29 +193,18 @@ class BoundCalls {
   const LoadedPlan* loaded_;
   Phase phase_;
   std::vector<int64_t> symbols_;
-  std::vector<std::vector<int64_t>> sizes_;  // per buffer
-  std::vector<size_t> bytes_;                // per buffer
-  std::vector<size_t> offsets_;              // per buffer that lies in the arena
-  size_t arena_bytes_ = 0;
-  size_t band_ = 0;
+  Layout layout_;
   int concurrency_ = 0;  // that scratch_need_ was computed for
   ScratchNeed scratch_need_;
-  std::vector<void*> pointers_;
-  std::vector<Patch> patches_;
-  std::vector<TemporaryPointer> temporaries_;
+  Pointers pointers_;
   std::vector<int64_t> call_symbols_;
   std::vector<Record> records_;
   std::vector<BaseCopy> base_copies_;
   std::vector<LaunchHistory> histories_;  // one per record
   RunSharing sharing_;
-  bool is_alone_ = false;                  // what the records say
-  const std::byte* arena_used_ = nullptr;  // what the temporaries' pointers were computed from
-  const std::byte* scratch_used_ = nullptr;
-  // Newest first. Two, because a state that is not updated in place changes between two memories.
-  std::array<Row, 2> rows_;
-  bool is_recordable_ = true;  // false once the device refused
+  bool is_alone_ = false;  // what the records say
   Pace pace_ = Pace::kTogether;
-  Recording* replay_ = nullptr;  // what the next run() does, if it is recorded
+  Replays replays_;
   std::unique_ptr<RepeatedCalls> repeated_;
 };
 

@@ -117,9 +117,7 @@ std::vector<TensorRef>& Executor::State::refs_of(std::span<const HostTensor> ten
 // Sets the sizes of a weight or state; calls that were bound for others are forgotten.
 void Executor::State::set_sizes(InputSlot& slot, std::span<const int64_t> sizes) {
   if (!std::equal(sizes.begin(), sizes.end(), slot.sizes.begin(), slot.sizes.end())) {
-    bound.clear();
-    bound_sizes.clear();
-    last = nullptr;
+    bound = {};
   }
   slot.sizes.assign(sizes.begin(), sizes.end());
 }
@@ -130,7 +128,7 @@ Result<BoundCalls*> Executor::State::calls_for(std::span<const TensorRef> given)
     return invalid_input(
         cat("the model takes ", user_inputs, " inputs, ", given.size(), " were given"));
   }
-  sizes_key.clear();
+  bound.key.clear();
   for (size_t i = 0; i < inputs.size(); ++i) {
     const InputSlot& slot = inputs[i];
     if (slot.user_index < 0) {
@@ -143,14 +141,14 @@ Result<BoundCalls*> Executor::State::calls_for(std::span<const TensorRef> given)
     if (tensor.dtype != input.dtype || tensor.sizes.size() != input.shape.size()) {
       return check_type(static_cast<int>(i), tensor.dtype, tensor.sizes).error();
     }
-    sizes_key.insert(sizes_key.end(), tensor.sizes.begin(), tensor.sizes.end());
+    bound.key.insert(bound.key.end(), tensor.sizes.begin(), tensor.sizes.end());
   }
-  auto known = bound.begin();
-  for (auto key = bound_sizes.begin(); key != bound_sizes.end(); ++key, ++known) {
-    if (*key != sizes_key) continue;
-    bound_sizes.splice(bound_sizes.begin(), bound_sizes, key);
-    bound.splice(bound.begin(), bound, known);
-    return bound.front().get();
+  auto known = bound.calls.begin();
+  for (auto key = bound.sizes.begin(); key != bound.sizes.end(); ++key, ++known) {
+    if (*key != bound.key) continue;
+    bound.sizes.splice(bound.sizes.begin(), bound.sizes, key);
+    bound.calls.splice(bound.calls.begin(), bound.calls, known);
+    return bound.calls.front().get();
   }
   std::vector<std::vector<int64_t>> all_sizes;
   for (const InputSlot& slot : inputs) {
@@ -164,13 +162,13 @@ Result<BoundCalls*> Executor::State::calls_for(std::span<const TensorRef> given)
   LFARM_ASSIGN_OR_RETURN(auto symbols, bind_symbols(loaded.shape, all_sizes));
   LFARM_ASSIGN_OR_RETURN(auto calls,
                          BoundCalls::bind(loaded, std::move(symbols), band, Phase::kRun));
-  bound.push_front(std::move(calls));
-  bound_sizes.push_front(sizes_key);
-  if (bound.size() > kBoundCallsMax) {
-    bound.pop_back();
-    bound_sizes.pop_back();
+  bound.calls.push_front(std::move(calls));
+  bound.sizes.push_front(bound.key);
+  if (bound.calls.size() > kBoundCallsMax) {
+    bound.calls.pop_back();
+    bound.sizes.pop_back();
   }
-  return bound.front().get();
+  return bound.calls.front().get();
 }
 
 Status Executor::State::stage_inputs(std::span<const TensorRef> given) {
@@ -399,7 +397,7 @@ Status Executor::State::run(std::span<const TensorRef> given, const Destination&
     LFARM_RETURN_IF_ERROR(check_captured(times != nullptr, waits));
   }
   LFARM_ASSIGN_OR_RETURN(BoundCalls * calls, calls_for(given));
-  last = calls;
+  bound.last = calls;
   LFARM_RETURN_IF_ERROR(prepare());
   LFARM_RETURN_IF_ERROR(stage_inputs(given));
   LFARM_RETURN_IF_ERROR(stage_outputs(*calls, to));

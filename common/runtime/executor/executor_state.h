@@ -56,6 +56,15 @@ enum class Timed : uint8_t {
   kRepeated,  // each call as in a recorded row, on a device that records
 };
 
+// The calls of the sizes that runs had lately.
+struct BoundSizes {
+  // Most recently used first.
+  std::list<std::unique_ptr<BoundCalls>> calls;
+  std::list<std::vector<int64_t>> sizes;  // the user inputs' sizes in a row, beside `calls`
+  std::vector<int64_t> key;               // the same of the run in progress
+  BoundCalls* last = nullptr;
+};
+
 struct Executor::State {
   LoadedPlan loaded;
   Device* device = nullptr;
@@ -67,12 +76,8 @@ struct Executor::State {
   bool is_prepared = true;  // false: weights were bound that calls at load read
   int64_t prepare_ns = 0;
   size_t user_inputs = 0;
-  // Most recently used first.
-  std::list<std::unique_ptr<BoundCalls>> bound;
-  std::list<std::vector<int64_t>> bound_sizes;  // the user inputs' sizes in a row, beside `bound`
-  std::vector<int64_t> sizes_key;
+  BoundSizes bound;
   std::vector<TensorRef> refs;  // of the host tensors of the run in progress
-  BoundCalls* last = nullptr;
   SharedMemory shared;
   ExternalMemory external;
   IndexChecks checks;
