@@ -5,7 +5,7 @@
 namespace coordinator::farm {
 
 Machine::Machine(const Config& config)
-    : config_(config), quarantine_(config.killed_workers_max, config.suspects_max) {}
+    : config_(config), quarantine_(config.killed_workers_max, config.limits.suspects_max) {}
 
 Machine::~Machine() = default;
 
@@ -19,17 +19,17 @@ std::vector<Action> Machine::on_event(const Event& event, int64_t now_ns) {
 
 void Machine::handle(const JobAdded& event) {
   if (jobs_.count(event.job) != 0) return;
-  if (event.tenant.empty() || event.priority < 1 || event.priority > config_.priority_max) {
+  if (event.tenant.empty() || event.priority < 1 || event.priority > config_.limits.priority_max) {
     return emit(JobRefused{event.job, Refusal::kInvalid});
   }
-  if (jobs_.size() >= config_.jobs_max) return emit(JobRefused{event.job, Refusal::kFull});
+  if (jobs_.size() >= config_.limits.jobs_max) return emit(JobRefused{event.job, Refusal::kFull});
   jobs_[event.job].spec = event;
 }
 
 bool Machine::valid(const TaskAdded& event) const {
-  return !event.target.empty() && event.target.size() <= config_.target_bytes_max &&
-         event.run_limit_ms > 0 && event.run_limit_ms <= config_.run_limit_ms_max &&
-         event.cost >= 1 && event.cost <= config_.cost_max && event.first_epoch >= 1;
+  return !event.target.empty() && event.target.size() <= config_.limits.target_bytes_max &&
+         event.run_limit_ms > 0 && event.run_limit_ms <= config_.limits.run_limit_ms_max &&
+         event.cost >= 1 && event.cost <= config_.limits.cost_max && event.first_epoch >= 1;
 }
 
 void Machine::handle(const TaskAdded& event) {
@@ -43,7 +43,8 @@ void Machine::handle(const TaskAdded& event) {
   if (quarantine_.contains(event.fingerprint)) {
     return emit(TaskCommitted{event.task, event.job, TaskOutcome::kCrash, 0, 0});
   }
-  if (tasks_.size() >= config_.tasks_max || job.open.size() >= config_.tasks_per_job_max) {
+  if (tasks_.size() >= config_.limits.tasks_max ||
+      job.open.size() >= config_.limits.tasks_per_job_max) {
     return refuse(Refusal::kFull);
   }
   Pool* pool = pool_for(event.target);
@@ -80,7 +81,7 @@ void Machine::handle(const JobRemoved& event) {
   Job& job = found->second;
   cancel(job);
   for (auto& [pool_id, queue] : job.queues) {
-    Pool& pool = pools_.at(pool_id);
+    Pool& pool = pools_.by_id.at(pool_id);
     pool.share.remove(event.job);
     pool.jobs.erase(event.job);
     drop_pool_if_unused(pool);
@@ -93,11 +94,10 @@ void Machine::handle(const FingerprintBanned& event) {
 }
 
 void Machine::handle(const Tick&) {
-  if (ticked_ && now_ns_ - last_tick_ns_ > config_.stall_ms * 1'000'000) {
-    judge_from_ns_ = after_ms(config_.heartbeat_timeout_ms);
+  if (ticks_.last_ns && now_ns_ - *ticks_.last_ns > config_.times.stall_ms * 1'000'000) {
+    ticks_.judge_from_ns = after_ms(config_.times.heartbeat_timeout_ms);
   }
-  ticked_ = true;
-  last_tick_ns_ = now_ns_;
+  ticks_.last_ns = now_ns_;
   while (std::optional<Timer> timer = timers_.pop_due(now_ns_)) {
     switch (timer->kind) {
       case TimerKind::kLease:
@@ -149,18 +149,19 @@ void Machine::dequeue(Task& task) {
 }
 
 void Machine::avoid(Task& task, WorkerId worker) {
-  if (task.avoided_count == task.avoided.size()) {
-    std::copy(task.avoided.begin() + 1, task.avoided.end(), task.avoided.begin());
-    --task.avoided_count;
+  if (task.avoided.count == task.avoided.workers.size()) {
+    std::copy(task.avoided.workers.begin() + 1, task.avoided.workers.end(),
+              task.avoided.workers.begin());
+    --task.avoided.count;
   }
-  task.avoided[task.avoided_count++] = worker;
-  task.avoid_until_ns = after_ms(config_.elsewhere_ms);
+  task.avoided.workers[task.avoided.count++] = worker;
+  task.avoided.until_ns = after_ms(config_.times.elsewhere_ms);
 }
 
 // Takes a task whose lease has ended back to the head of its queue, under a new epoch.
 void Machine::requeue(Task& task, WorkerId from, RequeueReason reason) {
   if (!avoids(task, from)) avoid(task, from);
-  task.avoid_until_ns = after_ms(config_.elsewhere_ms);
+  task.avoided.until_ns = after_ms(config_.times.elsewhere_ms);
   emit(TaskRequeued{task.spec.task, task.spec.job, from, reason});
   enqueue(task, true);
 }

@@ -9,6 +9,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -32,6 +33,22 @@ struct Worker;
 
 enum class TaskState : uint8_t { kIdle, kWaiting, kParked, kLeased };
 
+// Workers that failed a task lately, oldest first; not used again before until_ns if there are
+// others.
+struct Avoided {
+  std::array<WorkerId, 4> workers{};
+  uint32_t count = 0;
+  int64_t until_ns = 0;
+};
+
+// Of a task in state kLeased.
+struct Lease {
+  Worker* holder = nullptr;  // null in other states
+  bool executing = false;
+  int64_t end_ns = 0;            // moves with heartbeats
+  int64_t hard_deadline_ns = 0;  // does not
+};
+
 struct Task {
   TaskAdded spec;
   Job* job = nullptr;
@@ -43,18 +60,9 @@ struct Task {
   uint32_t attempts = 0;  // leases granted
   uint32_t infra_failures = 0;
   uint32_t crashes = 0;
-  // Workers that failed the task lately, oldest first; not used again before avoid_until_ns if
-  // there are others.
-  std::array<WorkerId, 4> avoided{};
-  uint32_t avoided_count = 0;
-  int64_t avoid_until_ns = 0;
-
-  // While leased.
-  Worker* holder = nullptr;
-  bool executing = false;
-  int64_t lease_end_ns = 0;      // moves with heartbeats
-  int64_t hard_deadline_ns = 0;  // does not
-  int64_t timer_ns = 0;          // when kLease or kParked is armed
+  Avoided avoided;
+  Lease lease;
+  int64_t timer_ns = 0;  // when kLease or kParked is armed
 
   ListLink<Task> place;           // in the queue, the parked list or the holder's leases
   ListLink<Task> in_job;          // all open tasks of the job
@@ -81,6 +89,13 @@ struct Job {
   std::map<uint64_t, Queue> queues;  // by pool id
 };
 
+// How a worker's pool knows it.
+struct InPool {
+  bool is_free = false;  // in Pool::free
+  size_t free_key = 0;
+  bool is_counted = false;  // in Pool::accepting
+};
+
 struct Worker {
   WorkerId id = 0;
   uint64_t incarnation = 0;
@@ -97,9 +112,7 @@ struct Worker {
   // Leases the farm took back but that may still run there, and since when.
   std::map<std::pair<TaskId, Epoch>, int64_t> revoked;
 
-  bool in_free = false;
-  size_t free_key = 0;
-  bool counted = false;  // in Pool::accepting
+  InPool in_pool;
 
   size_t used() const { return leases.size() + revoked.size(); }
   bool accepting() const { return !leaving && !draining && slots > 0; }
@@ -115,6 +128,17 @@ struct Pool {
   FairShare share;                             // over jobs with waiting tasks
   PlaceList parked;
   std::set<JobId> jobs;  // with a queue here
+};
+
+struct Pools {
+  uint64_t made = 0;
+  std::map<uint64_t, Pool> by_id;
+  std::unordered_map<std::string, uint64_t> ids;  // by target
+};
+
+struct Ticks {
+  std::optional<int64_t> last_ns;
+  int64_t judge_from_ns = 0;  // nothing expires before this: the scheduler itself had stalled
 };
 
 class Machine {
@@ -199,18 +223,13 @@ class Machine {
 
   Config config_;
   int64_t now_ns_ = 0;
-  int64_t last_tick_ns_ = 0;
-  bool ticked_ = false;
-  // Nothing expires before this: the scheduler itself had stalled.
-  int64_t judge_from_ns_ = 0;
+  Ticks ticks_;
   std::vector<Action> actions_;
   std::set<uint64_t> marked_;  // pools to dispatch
 
   Timers timers_;
   Quarantine quarantine_;
-  uint64_t pools_made_ = 0;
-  std::map<uint64_t, Pool> pools_;
-  std::unordered_map<std::string, uint64_t> pool_ids_;
+  Pools pools_;
   std::unordered_map<WorkerId, Worker> workers_;
   std::unordered_map<JobId, Job> jobs_;
   std::unordered_map<TaskId, Task> tasks_;

@@ -10,7 +10,8 @@ Task* Machine::leased(WorkerId worker, TaskId id, Epoch epoch) {
   auto found = tasks_.find(id);
   if (found == tasks_.end()) return nullptr;
   Task& task = found->second;
-  bool valid = task.state == TaskState::kLeased && task.epoch == epoch && task.holder->id == worker;
+  bool valid =
+      task.state == TaskState::kLeased && task.epoch == epoch && task.lease.holder->id == worker;
   return valid ? &task : nullptr;
 }
 
@@ -23,7 +24,7 @@ void Machine::forget_revoked(WorkerId worker, TaskId task, Epoch epoch) {
 void Machine::handle(const LeaseReturned& event) {
   Task* task = leased(event.worker, event.task, event.epoch);
   if (task == nullptr) return forget_revoked(event.worker, event.task, event.epoch);
-  Worker& worker = *task->holder;
+  Worker& worker = *task->lease.holder;
   // A worker that takes leases only to return them would spin for ever.
   if (!worker.draining) strike(worker);
   end_lease(*task, Slot::kFree);
@@ -36,7 +37,7 @@ void Machine::handle(const TaskResult& event) {
     emit(StaleResult{event.worker, event.task, event.epoch});
     return forget_revoked(event.worker, event.task, event.epoch);
   }
-  Worker& worker = *task->holder;
+  Worker& worker = *task->lease.holder;
   switch (event.outcome) {
     case TaskOutcome::kOk:
     case TaskOutcome::kCompileError:
@@ -87,24 +88,24 @@ void Machine::infra_failure(Task& task, WorkerId worker, RequeueReason reason) {
 
 void Machine::grant(Task& task, Worker& worker) {
   task.state = TaskState::kLeased;
-  task.holder = &worker;
-  task.executing = false;
+  task.lease.holder = &worker;
+  task.lease.executing = false;
   ++task.attempts;
   ++task.job->leased;
   ++leased_;
-  task.hard_deadline_ns = after_ms(task.spec.run_limit_ms + config_.lease_slack_ms);
-  task.lease_end_ns = std::min(after_ms(config_.lease_ms), task.hard_deadline_ns);
-  task.timer_ns = task.lease_end_ns;
+  task.lease.hard_deadline_ns = after_ms(task.spec.run_limit_ms + config_.times.lease_slack_ms);
+  task.lease.end_ns = std::min(after_ms(config_.times.lease_ms), task.lease.hard_deadline_ns);
+  task.timer_ns = task.lease.end_ns;
   timers_.arm({task.timer_ns, TimerKind::kLease, task.spec.task, 0});
   worker.leases.push_back(task);
   refresh(worker);
   emit(SendTask{worker.id, task.spec.task, task.spec.job, task.epoch, task.attempts,
-                task.hard_deadline_ns, task.spec.payload});
+                task.lease.hard_deadline_ns, task.spec.payload});
 }
 
 // The epoch grows here, so that nothing the old lease still sends can count.
 void Machine::end_lease(Task& task, Slot slot) {
-  Worker& worker = *task.holder;
+  Worker& worker = *task.lease.holder;
   worker.leases.remove(task);
   timers_.disarm({task.timer_ns, TimerKind::kLease, task.spec.task, 0});
   if (slot == Slot::kMayStillRun && !worker.leaving) {
@@ -112,7 +113,7 @@ void Machine::end_lease(Task& task, Slot slot) {
     emit(RevokeLease{worker.id, task.spec.task, task.epoch});
   }
   task.state = TaskState::kIdle;
-  task.holder = nullptr;
+  task.lease.holder = nullptr;
   ++task.epoch;
   --task.job->leased;
   --leased_;
@@ -121,14 +122,14 @@ void Machine::end_lease(Task& task, Slot slot) {
 }
 
 void Machine::lease_timer(Task& task) {
-  int64_t end_ns = std::max(task.lease_end_ns, judge_from_ns_);
+  int64_t end_ns = std::max(task.lease.end_ns, ticks_.judge_from_ns);
   if (now_ns_ < end_ns) {
     task.timer_ns = end_ns;
     return timers_.arm({end_ns, TimerKind::kLease, task.spec.task, 0});
   }
-  Worker& worker = *task.holder;
+  Worker& worker = *task.lease.holder;
   common::Digest fingerprint = task.spec.fingerprint;
-  bool overran = task.executing && now_ns_ >= task.hard_deadline_ns;
+  bool overran = task.lease.executing && now_ns_ >= task.lease.hard_deadline_ns;
   strike(worker);
   end_lease(task, Slot::kMayStillRun);
   // The worker should have killed the candidate long ago: it hung the worker itself.
@@ -137,15 +138,15 @@ void Machine::lease_timer(Task& task) {
 }
 
 bool Machine::avoids(const Task& task, WorkerId worker) const {
-  auto end = task.avoided.begin() + task.avoided_count;
-  return std::find(task.avoided.begin(), end, worker) != end;
+  auto end = task.avoided.workers.begin() + task.avoided.count;
+  return std::find(task.avoided.workers.begin(), end, worker) != end;
 }
 
 // Whether the pool has a worker, busy or not, that has not failed the task.
 bool Machine::others_accept(const Pool& pool, const Task& task) const {
   size_t failed = 0;
-  for (uint32_t i = 0; i < task.avoided_count; ++i) {
-    auto found = workers_.find(task.avoided[i]);
+  for (uint32_t i = 0; i < task.avoided.count; ++i) {
+    auto found = workers_.find(task.avoided.workers[i]);
     if (found == workers_.end()) continue;
     if (found->second.pool == &pool && found->second.accepting()) ++failed;
   }
@@ -155,7 +156,7 @@ bool Machine::others_accept(const Pool& pool, const Task& task) const {
 // The least loaded free worker that has not failed the task; null when it should wait for one.
 Worker* Machine::choose_worker(Pool& pool, const Task& task) {
   Worker& least_loaded = workers_.at(pool.free.begin()->second);
-  if (task.avoided_count == 0 || now_ns_ >= task.avoid_until_ns) return &least_loaded;
+  if (task.avoided.count == 0 || now_ns_ >= task.avoided.until_ns) return &least_loaded;
   // At most avoided_count workers are passed over.
   for (const auto& [used, id] : pool.free) {
     if (!avoids(task, id)) return &workers_.at(id);
@@ -166,7 +167,7 @@ Worker* Machine::choose_worker(Pool& pool, const Task& task) {
 void Machine::park(Task& task) {
   dequeue(task);
   task.state = TaskState::kParked;
-  task.timer_ns = task.avoid_until_ns;
+  task.timer_ns = task.avoided.until_ns;
   task.pool->parked.push_back(task);
   timers_.arm({task.timer_ns, TimerKind::kParked, task.spec.task, 0});
 }
@@ -212,8 +213,8 @@ void Machine::dispatch_marked() {
   while (!marked_.empty()) {
     uint64_t id = *marked_.begin();
     marked_.erase(marked_.begin());
-    auto pool = pools_.find(id);
-    if (pool != pools_.end()) dispatch(pool->second);
+    auto pool = pools_.by_id.find(id);
+    if (pool != pools_.by_id.end()) dispatch(pool->second);
   }
 }
 

@@ -27,7 +27,8 @@ std::vector<JobView> Machine::jobs() const {
     JobView view{id, job.spec.tenant, job.spec.priority, job.open.size(), job.leased, job.cancelled,
                  {}};
     for (const auto& [pool, queue] : job.queues) {
-      if (queue.no_worker_reported) view.targets_without_worker.push_back(pools_.at(pool).target);
+      if (queue.no_worker_reported)
+        view.targets_without_worker.push_back(pools_.by_id.at(pool).target);
     }
     views.push_back(std::move(view));
   }
@@ -40,7 +41,7 @@ void Machine::check_invariants() const {
   size_t leased = 0, waiting = 0, parked = 0, timers = 0, fingerprinted = 0;
   for (const auto& [id, task] : tasks_) {
     LFARM_CHECK(task.state != TaskState::kIdle, "an open task waits, is parked or is leased");
-    LFARM_CHECK((task.holder != nullptr) == (task.state == TaskState::kLeased), "holder");
+    LFARM_CHECK((task.lease.holder != nullptr) == (task.state == TaskState::kLeased), "holder");
     leased += task.state == TaskState::kLeased;
     waiting += task.state == TaskState::kWaiting;
     parked += task.state == TaskState::kParked;
@@ -55,15 +56,16 @@ void Machine::check_invariants() const {
   for (const auto& [id, worker] : workers_) {
     held += worker.leases.size();
     LFARM_CHECK(!worker.leaving, "a worker left and is still known");
-    LFARM_CHECK(worker.in_free == worker.free(), "free workers are offered, others are not");
-    LFARM_CHECK(worker.counted == worker.accepting(), "count of accepting workers");
+    LFARM_CHECK(worker.in_pool.is_free == worker.free(),
+                "free workers are offered, others are not");
+    LFARM_CHECK(worker.in_pool.is_counted == worker.accepting(), "count of accepting workers");
     timers += 1 + worker.suspended;
   }
   for (const auto& [id, job] : jobs_) {
     open += job.open.size();
     LFARM_CHECK(!job.cancelled || job.open.empty(), "a cancelled job has open tasks");
     for (const auto& [pool_id, queue] : job.queues) {
-      const Pool& pool = pools_.at(pool_id);
+      const Pool& pool = pools_.by_id.at(pool_id);
       queued += queue.waiting.size();
       timers += queue.no_worker_armed;
       LFARM_CHECK(pool.jobs.count(id) != 0 && pool.share.contains(id), "a queue has its pool");
@@ -72,7 +74,7 @@ void Machine::check_invariants() const {
                   "a job without workers is timed or reported");
     }
   }
-  for (const auto& [id, pool] : pools_) {
+  for (const auto& [id, pool] : pools_.by_id) {
     aside += pool.parked.size();
     LFARM_CHECK(pool.free.empty() || pool.share.empty(), "work and a free slot did not meet");
     LFARM_CHECK(pool.workers != 0 || !pool.jobs.empty(), "an unused pool is kept");

@@ -6,7 +6,7 @@
 namespace coordinator::farm {
 
 void Machine::handle(const WorkerHello& event) {
-  if (event.target.empty() || event.target.size() > config_.target_bytes_max) {
+  if (event.target.empty() || event.target.size() > config_.limits.target_bytes_max) {
     return emit(WorkerRefused{event.worker, Refusal::kInvalid});
   }
   auto found = workers_.find(event.worker);
@@ -23,7 +23,7 @@ void Machine::handle(const WorkerHello& event) {
 }
 
 void Machine::add_worker(const WorkerHello& event) {
-  if (workers_.size() >= config_.workers_max) {
+  if (workers_.size() >= config_.limits.workers_max) {
     return emit(WorkerRefused{event.worker, Refusal::kFull});
   }
   Pool* pool = pool_for(event.target);
@@ -34,7 +34,7 @@ void Machine::add_worker(const WorkerHello& event) {
   worker.incarnation = event.incarnation;
   worker.pool = pool;
   worker.last_seen_ns = now_ns_;
-  worker.heartbeat_timer_ns = after_ms(config_.heartbeat_timeout_ms);
+  worker.heartbeat_timer_ns = after_ms(config_.times.heartbeat_timeout_ms);
   timers_.arm({worker.heartbeat_timer_ns, TimerKind::kHeartbeat, worker.id, 0});
   set_slots(worker, event.slots);
 }
@@ -51,7 +51,7 @@ Worker* Machine::current(WorkerId id, uint64_t incarnation) {
 }
 
 void Machine::set_slots(Worker& worker, uint32_t slots) {
-  worker.slots = std::min(slots, config_.slots_max);
+  worker.slots = std::min(slots, config_.limits.slots_max);
   refresh(worker);
 }
 
@@ -67,12 +67,12 @@ void Machine::handle(const WorkerHeartbeat& event) {
   if (worker == nullptr) return;
   worker->last_seen_ns = now_ns_;
   // More leases than two full sets is nonsense, whoever sent it.
-  size_t believed = std::min<size_t>(event.leases.size(), size_t{2} * config_.slots_max);
+  size_t believed = std::min<size_t>(event.leases.size(), size_t{2} * config_.limits.slots_max);
   for (size_t i = 0; i < believed; ++i) {
     const HeldLease& held = event.leases[i];
     if (Task* task = leased(event.worker, held.task, held.epoch)) {
-      task->executing = held.executing;
-      task->lease_end_ns = std::min(after_ms(config_.lease_ms), task->hard_deadline_ns);
+      task->lease.executing = held.executing;
+      task->lease.end_ns = std::min(after_ms(config_.times.lease_ms), task->lease.hard_deadline_ns);
     } else {
       // Also a lease of an earlier coordinator: it holds a slot until the worker drops it.
       worker->revoked[{held.task, held.epoch}] = now_ns_;
@@ -81,7 +81,7 @@ void Machine::handle(const WorkerHeartbeat& event) {
   }
   // A heartbeat may have left before the lease arrived: silence counts only after a while.
   for (auto it = worker->revoked.begin(); it != worker->revoked.end();) {
-    bool settled = now_ns_ - it->second >= config_.settle_ms * 1'000'000;
+    bool settled = now_ns_ - it->second >= config_.times.settle_ms * 1'000'000;
     it = settled ? worker->revoked.erase(it) : std::next(it);
   }
   set_slots(*worker, event.slots);
@@ -109,7 +109,7 @@ void Machine::tell_drained(Worker& worker) {
 // Many losses at once are the network's or the site's doing.
 bool Machine::loss_is_blamed() {
   losses_ns_.push_back(now_ns_);
-  int64_t window_ns = config_.heartbeat_timeout_ms * 1'000'000;
+  int64_t window_ns = config_.times.heartbeat_timeout_ms * 1'000'000;
   while (now_ns_ - losses_ns_.front() > window_ns) losses_ns_.pop_front();
   return losses_ns_.size() <= config_.blamed_losses_max;
 }
@@ -124,7 +124,7 @@ void Machine::remove_worker(Worker& worker, Departure departure) {
   while (!worker.leases.empty()) {
     Task& task = *worker.leases.front();
     common::Digest fingerprint = task.spec.fingerprint;
-    bool suspect = blamed && task.executing;
+    bool suspect = blamed && task.lease.executing;
     end_lease(task, Slot::kFree);
     if (suspect && quarantine_.blame(fingerprint, id)) {
       quarantine(fingerprint);
@@ -145,8 +145,8 @@ void Machine::remove_worker(Worker& worker, Departure departure) {
 }
 
 void Machine::worker_timer(Worker& worker) {
-  int64_t end_ns = worker.last_seen_ns + config_.heartbeat_timeout_ms * 1'000'000;
-  end_ns = std::max(end_ns, judge_from_ns_);
+  int64_t end_ns = worker.last_seen_ns + config_.times.heartbeat_timeout_ms * 1'000'000;
+  end_ns = std::max(end_ns, ticks_.judge_from_ns);
   if (now_ns_ >= end_ns) return remove_worker(worker, Departure::kLost);
   worker.heartbeat_timer_ns = end_ns;
   timers_.arm({end_ns, TimerKind::kHeartbeat, worker.id, 0});
@@ -156,7 +156,8 @@ void Machine::strike(Worker& worker) {
   ++worker.strikes;
   if (worker.suspended || worker.strikes < config_.strikes_max) return;
   uint32_t doublings = std::min(worker.strikes - config_.strikes_max, 20u);
-  int64_t pause_ms = std::min(config_.suspend_ms_min << doublings, config_.suspend_ms_max);
+  int64_t pause_ms =
+      std::min(config_.times.suspend_ms_min << doublings, config_.times.suspend_ms_max);
   worker.suspended = true;
   worker.suspended_until_ns = after_ms(pause_ms);
   timers_.arm({worker.suspended_until_ns, TimerKind::kSuspension, worker.id, 0});
@@ -173,16 +174,16 @@ void Machine::suspension_over(Worker& worker) {
 void Machine::refresh(Worker& worker) {
   Pool& pool = *worker.pool;
   bool free = worker.free();
-  if (worker.in_free && (!free || worker.free_key != worker.used())) {
-    pool.free.erase({worker.free_key, worker.id});
-    worker.in_free = false;
+  if (worker.in_pool.is_free && (!free || worker.in_pool.free_key != worker.used())) {
+    pool.free.erase({worker.in_pool.free_key, worker.id});
+    worker.in_pool.is_free = false;
   }
   count_accepting(worker);
   if (!free) return;
-  if (!worker.in_free) {
-    worker.in_free = true;
-    worker.free_key = worker.used();
-    pool.free.emplace(worker.free_key, worker.id);
+  if (!worker.in_pool.is_free) {
+    worker.in_pool.is_free = true;
+    worker.in_pool.free_key = worker.used();
+    pool.free.emplace(worker.in_pool.free_key, worker.id);
   }
   unpark_for(worker);
   mark(pool);
@@ -190,10 +191,10 @@ void Machine::refresh(Worker& worker) {
 
 void Machine::count_accepting(Worker& worker) {
   Pool& pool = *worker.pool;
-  if (worker.counted == worker.accepting()) return;
-  worker.counted = worker.accepting();
-  pool.accepting += worker.counted ? 1 : -1;
-  if (worker.counted && pool.accepting == 1) {
+  if (worker.in_pool.is_counted == worker.accepting()) return;
+  worker.in_pool.is_counted = worker.accepting();
+  pool.accepting += worker.in_pool.is_counted ? 1 : -1;
+  if (worker.in_pool.is_counted && pool.accepting == 1) {
     for (JobId id : pool.jobs) {
       Job& job = jobs_.at(id);
       clear_no_worker(pool, job, job.queues.at(pool.id));
@@ -210,12 +211,12 @@ void Machine::count_accepting(Worker& worker) {
 
 // Null when there are too many targets.
 Pool* Machine::pool_for(const std::string& target) {
-  auto found = pool_ids_.find(target);
-  if (found != pool_ids_.end()) return &pools_.at(found->second);
-  if (pools_.size() >= config_.targets_max) return nullptr;
-  uint64_t id = ++pools_made_;
-  pool_ids_.emplace(target, id);
-  Pool& pool = pools_[id];
+  auto found = pools_.ids.find(target);
+  if (found != pools_.ids.end()) return &pools_.by_id.at(found->second);
+  if (pools_.by_id.size() >= config_.limits.targets_max) return nullptr;
+  uint64_t id = ++pools_.made;
+  pools_.ids.emplace(target, id);
+  Pool& pool = pools_.by_id[id];
   pool.id = id;
   pool.target = target;
   return &pool;
@@ -223,14 +224,14 @@ Pool* Machine::pool_for(const std::string& target) {
 
 void Machine::drop_pool_if_unused(Pool& pool) {
   if (pool.workers != 0 || !pool.jobs.empty()) return;
-  pool_ids_.erase(pool.target);
-  pools_.erase(pool.id);
+  pools_.ids.erase(pool.target);
+  pools_.by_id.erase(pool.id);
 }
 
 void Machine::arm_no_worker(Pool& pool, Job& job, Queue& queue) {
   if (queue.no_worker_armed || queue.no_worker_reported) return;
   queue.no_worker_armed = true;
-  queue.no_worker_ns = after_ms(config_.no_worker_grace_ms);
+  queue.no_worker_ns = after_ms(config_.times.no_worker_grace_ms);
   timers_.arm({queue.no_worker_ns, TimerKind::kNoWorker, job.spec.job, pool.id});
 }
 
@@ -247,7 +248,7 @@ void Machine::no_worker_timer(const Timer& timer) {
   Queue& queue = jobs_.at(timer.id).queues.at(timer.detail);
   queue.no_worker_armed = false;
   queue.no_worker_reported = true;
-  emit(NoWorkerForTarget{timer.id, pools_.at(timer.detail).target});
+  emit(NoWorkerForTarget{timer.id, pools_.by_id.at(timer.detail).target});
 }
 
 }  // namespace coordinator::farm

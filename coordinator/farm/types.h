@@ -40,8 +40,7 @@ enum class Refusal : uint8_t {
 };
 const char* refusal_name(Refusal refusal);
 
-// Limits and times. Times are milliseconds, all limits are inclusive.
-struct Config {
+struct Times {
   int64_t heartbeat_timeout_ms = 10'000;  // silence after which a worker is lost
   int64_t lease_ms = 15'000;              // a lease no heartbeat names lives this long
   int64_t lease_slack_ms = 30'000;        // a task's own deadline: its run limit plus this
@@ -53,17 +52,10 @@ struct Config {
                                           // slept: workers get a fresh timeout
   int64_t suspend_ms_min = 1'000;         // first pause of a worker that keeps failing,
   int64_t suspend_ms_max = 60'000;        // doubled with each further failure up to this
+};
 
-  uint32_t infra_failures_max = 5;  // a task that failed so often for infra reasons is given up
-  uint32_t given_up_max = 4;        // tasks of one job given up in a row, with no verdict on
-                                    // another between: the last one stops the job
-  uint32_t strikes_max = 3;         // failures in a row before a worker is suspended
-  uint32_t killed_workers_max = 2;  // distinct workers a candidate may kill: the last one
-                                    // quarantines it
-  uint32_t blamed_losses_max = 2;   // more workers lost within one heartbeat timeout are the
-                                    // network's fault, not their candidates'
-  bool confirm_crashes = true;      // a first crash or hang is tried on another worker, if any
-
+// What the scheduler takes on, and the ranges of what it is told. All are inclusive.
+struct Limits {
   uint32_t workers_max = 4'096;
   uint32_t slots_max = 256;  // per worker
   uint32_t targets_max = 256;
@@ -75,6 +67,21 @@ struct Config {
   int64_t run_limit_ms_max = 3'600'000;
   uint32_t priority_max = 100;
   uint32_t cost_max = 65'536;
+};
+
+struct Config {
+  Times times;
+  Limits limits;
+  // How often something may fail, inclusive.
+  uint32_t infra_failures_max = 5;  // a task that failed so often for infra reasons is given up
+  uint32_t given_up_max = 4;        // tasks of one job given up in a row, with no verdict on
+                                    // another between: the last one stops the job
+  uint32_t strikes_max = 3;         // failures in a row before a worker is suspended
+  uint32_t killed_workers_max = 2;  // distinct workers a candidate may kill: the last one
+                                    // quarantines it
+  uint32_t blamed_losses_max = 2;   // more workers lost within one heartbeat timeout are the
+                                    // network's fault, not their candidates'
+  bool confirm_crashes = true;      // a first crash or hang is tried on another worker, if any
 };
 
 }  // namespace coordinator::farm

@@ -44,7 +44,7 @@ MessageRouter::MessageRouter(Environment& environment, JobTable& jobs, std::stri
     : env_(environment),
       jobs_(jobs),
       coordinator_id_(std::move(coordinator_id)),
-      clients_(environment.options.clients_max),
+      clients_(environment.options.limits.clients_max),
       imports_(environment) {}
 
 void MessageRouter::receive(common::Arrival arrival) {
@@ -107,7 +107,7 @@ std::optional<uint32_t> MessageRouter::agree(const Sender& from, const char* who
 void MessageRouter::welcome(const Sender& to, uint32_t version) {
   common::Welcome message;
   message.coordinator_id = coordinator_id_;
-  message.heartbeat_ms = static_cast<uint32_t>(env_.options.heartbeat_ms);
+  message.heartbeat_ms = static_cast<uint32_t>(env_.options.times.heartbeat_ms);
   message.signing_key = env_.plans.public_key();
   message.compiler_epoch = env_.options.epoch;
   message.tenant = to.principal.tenant;
@@ -141,13 +141,14 @@ void MessageRouter::on(const Sender& from, const common::CancelJob& message) {
 
 void MessageRouter::on(const Sender& from, const common::PullPlan& message) {
   const std::string& tenant = from.principal.tenant;
-  if (answer_pull(from.peer, tenant, message)) return env_.meters.plan_asked(tenant, "hit");
+  if (answer_pull(from.peer, tenant, message))
+    return env_.monitored.meters.plan_asked(tenant, "hit");
   // What other farms have shared, if they share with this one.
   env_.shared.fetch(tenant, message.plan_key, message.machine,
                     [this, peer = from.peer, tenant, message](bool found) {
                       bool is_there = (found && answer_pull(peer, tenant, message)) ||
                                       answer_pull(peer, tenant, message, true);
-                      env_.meters.plan_asked(tenant, is_there ? "shared" : "none");
+                      env_.monitored.meters.plan_asked(tenant, is_there ? "shared" : "none");
                       if (is_there) return;
                       if (message.watch) env_.watches.watch(peer, tenant, message, {});
                       env_.outbox.send(peer, common::PlanMissing{message.request_id});

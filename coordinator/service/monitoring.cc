@@ -122,7 +122,7 @@ void add_tenants(const StatusSources& sources, std::vector<GaugeFamily>& out) {
   Tenants& tenants = sources.environment.tenants;
   std::map<std::string, double> used, saved;
   for (const std::string& name : tenants.names()) {
-    std::string label = sources.environment.meters.tenant_label(name);
+    std::string label = sources.environment.monitored.meters.tenant_label(name);
     used[label] += static_cast<double>(tenants.usage(name).used_ms) * 1e-3;
     saved[label] += static_cast<double>(tenants.usage(name).saved_ms) * 1e-3;
   }
@@ -165,29 +165,29 @@ std::string metrics_text(const StatusSources& sources) {
   out.push_back(gauge("lfarm_messages_dropped", "Dropped since peers did not read, since the start",
                       number(env.outbox.dropped())));
   out.push_back(gauge("lfarm_handshakes_denied", "Peers with an unknown key, since the start",
-                      number(env.connections.denied.load())));
+                      number(env.monitored.connections.denied.load())));
   out.push_back(gauge("lfarm_handshakes_bad", "Handshakes that failed, since the start",
-                      number(env.connections.bad_handshakes.load())));
+                      number(env.monitored.connections.bad_handshakes.load())));
   out.push_back(gauge("lfarm_connections_flooding",
                       "Connections ended for what they sent, since the start",
-                      number(env.connections.flooding.load())));
+                      number(env.monitored.connections.flooding.load())));
   out.push_back(
       gauge("lfarm_disk_ok", "0 while the disk takes no writes", disk.trouble.empty() ? 1 : 0));
   out.push_back(gauge("lfarm_disk_failed_writes", "Since the start", number(disk.failed_writes)));
   out.push_back(
       gauge("lfarm_disk_damaged_files", "Set aside since the start", number(disk.damaged_files)));
-  if (auto age_s = env.backups.age_s(common::wall_clock_ns())) {
+  if (auto age_s = env.monitored.backups.age_s(common::wall_clock_ns())) {
     out.push_back(gauge("lfarm_backup_age_seconds", "Since the store was last backed up", *age_s));
   }
   if (auto age_s = env.shared.revocations_age_s(env.clock.now_ns())) {
     out.push_back(gauge("lfarm_revocations_age_seconds",
                         "Since other farms' revocations were last read", *age_s));
   }
-  out.push_back(
-      gauge("lfarm_searches_max", "Jobs that search at a time", number(env.options.searches_max)));
+  out.push_back(gauge("lfarm_searches_max", "Jobs that search at a time",
+                      number(env.options.limits.searches_max)));
   out.push_back(
       gauge("lfarm_leader", "1 for the coordinator that serves, 0 for one that waits", 1));
-  return env.meters.text(out);
+  return env.monitored.meters.text(out);
 }
 
 std::string demand_json(const StatusSources& sources, const std::string& prefix) {

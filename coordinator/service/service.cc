@@ -46,7 +46,7 @@ struct Security {
 };
 
 std::string allow_file(const ServiceOptions& options) {
-  return options.allow_file.empty() ? options.state + "/allow" : options.allow_file;
+  return options.access.allow_file.empty() ? options.state + "/allow" : options.access.allow_file;
 }
 
 Result<common::AllowList> read_allow_list(const std::string& path) {
@@ -62,7 +62,7 @@ Result<common::AllowList> read_allow_list(const std::string& path) {
 
 Result<Security> secure(const ServiceOptions& options, common::WireContext& context) {
   Security security;
-  if (!options.secure && common::is_local_endpoint(options.listen)) return security;
+  if (!options.access.secure && common::is_local_endpoint(options.listen)) return security;
   LFARM_ASSIGN_OR_RETURN(common::AllowList allowed, read_allow_list(allow_file(options)));
   LFARM_ASSIGN_OR_RETURN(security.keys,
                          common::load_or_create_key_pair(options.state + "/farm.key"));
@@ -71,44 +71,77 @@ Result<Security> secure(const ServiceOptions& options, common::WireContext& cont
   return security;
 }
 
+// The socket, with what keeps strangers out of it.
+struct Wire {
+  common::WireContext context;
+  Security security;
+  common::RouterSocket router;
+  std::vector<common::Arrival> arrivals = {};
+};
+
+struct Disk {
+  explicit Disk(std::unique_ptr<cache::Store> opened) : store(std::move(opened)), commits(*store) {}
+  std::unique_ptr<cache::Store> store;
+  Commits commits;
+  Stamps stamps;
+};
+
+// The plans that are there, whose they are and who is told of them.
+struct Plans {
+  Plans(const ServiceOptions& options, const common::SigningKey& key, const SharedTierSetup& others,
+        cache::Store& store, Outbox& outbox, const common::Clock& clock)
+      : tenants(store),
+        plans(store, key, tenants, options.access.earlier_keys),
+        watches(plans, outbox, clock, options.times.news_ms, options.limits.clients_max),
+        shared(others, key, store, plans, tenants, clock) {}
+  Tenants tenants;
+  PlanRepository plans;
+  PlanWatches watches;
+  SharedTier shared;
+};
+
+// The workers, and what is given to them.
+struct Farm {
+  Farm(const ServiceOptions& options, const common::Incarnation& incarnation, cache::Store& store,
+       Outbox& outbox, const common::Clock& clock)
+      : blobs(options.limits.graph_bytes_max),
+        dispatcher({options.farm, incarnation, options.times.run_limit_ms}, clock, store, meters),
+        workers(dispatcher, outbox, clock, options.times.heartbeat_ms) {}
+  Meters meters;
+  BlobTable blobs;
+  Dispatcher dispatcher;
+  Workers workers;
+};
+
+// How other threads reach the one that serves.
+struct Reach {
+  std::atomic<bool> stopping{false};
+  common::Waker stop_waker;
+  LoopCalls calls;
+  std::atomic<int64_t> turned_ns{0};
+};
+
 }  // namespace
 
 // Members are destroyed in reverse: the threads end first, and whoever uses another goes before it.
 struct Service::State {
   ServiceOptions options;
   common::SteadyClock clock;
-  common::WireContext context;
-  Security security;
-  common::RouterSocket router;
-  std::unique_ptr<cache::Store> store;
-  Commits commits;
+  Wire wire;
+  Disk disk;
   Outbox outbox;
-  BlobTable blobs;
-  Tenants tenants;
-  PlanRepository plans;
-  PlanWatches watches;
-  Meters meters;
-  SharedTier shared;
-  Dispatcher dispatcher;
-  Workers workers;
+  Plans plans;
+  Farm farm;
   Environment environment;
   JobTable jobs;
   MessageRouter message_router;
   FileWatch allow_watch;
-  std::vector<common::Arrival> arrivals;
-  std::atomic<bool> stopping{false};
-  common::Waker stop_waker;
-  LoopCalls calls;
-  std::atomic<int64_t> turned_ns{0};
-  Background background;
-  Background steps;
+  Reach reach;
+  Threads threads;
   Backups backups;
-  Stamps stamps;
 
   struct Parts {
-    common::WireContext context;
-    Security security;
-    common::RouterSocket router;
+    Wire wire;
     std::unique_ptr<cache::Store> store;
     common::SigningKey signing_key;
     common::Incarnation incarnation;
@@ -116,30 +149,24 @@ struct Service::State {
   };
   State(ServiceOptions its_options, Parts parts)
       : options(std::move(its_options)),
-        context(std::move(parts.context)),
-        security(std::move(parts.security)),
-        router(std::move(parts.router)),
-        store(std::move(parts.store)),
-        commits(*store),
-        outbox(router, options.backlog_bytes),
-        blobs(options.graph_bytes_max),
-        tenants(*store),
-        plans(*store, parts.signing_key, tenants, options.earlier_keys),
-        watches(plans, outbox, clock, options.news_ms, options.clients_max),
-        shared(parts.shared, parts.signing_key, *store, plans, tenants, clock),
-        dispatcher({options.farm, parts.incarnation, options.run_limit_ms}, clock, *store, meters),
-        workers(dispatcher, outbox, clock, options.heartbeat_ms),
-        environment{options,    clock,   *store,     commits, outbox, blobs,
-                    dispatcher, workers, background, steps,   plans,  watches,
-                    meters,     shared,  tenants,    backups, stamps, router.counters()},
+        wire(std::move(parts.wire)),
+        disk(std::move(parts.store)),
+        outbox(wire.router, options.limits.backlog_bytes),
+        plans(options, parts.signing_key, parts.shared, *disk.store, outbox, clock),
+        farm(options, parts.incarnation, *disk.store, outbox, clock),
+        environment{options,         clock,         *disk.store,
+                    disk.commits,    outbox,        farm.blobs,
+                    farm.dispatcher, farm.workers,  threads,
+                    plans.plans,     plans.watches, plans.shared,
+                    plans.tenants,   disk.stamps,   {farm.meters, backups, wire.router.counters()}},
         jobs(environment),
         message_router(environment, jobs, cat(options.name, '-', parts.incarnation.hex())),
         allow_watch(allow_file(options)),
-        background(std::clamp<size_t>(common::usable_processors(), kBackgroundThreadsMin,
-                                      kBackgroundThreadsMax)),
-        steps(kStepThreads, true),
-        backups(options.backups, *store, background) {
-    dispatcher.connect(workers, jobs);
+        threads{Background(std::clamp<size_t>(common::usable_processors(), kBackgroundThreadsMin,
+                                              kBackgroundThreadsMax)),
+                Background(kStepThreads, true)},
+        backups(options.backups, *disk.store, threads.background) {
+    farm.dispatcher.connect(farm.workers, jobs);
   }
 
   bool drain();
@@ -157,8 +184,8 @@ Service::~Service() = default;
 Result<std::unique_ptr<cache::Store>> Service::open_store(const ServiceOptions& options) {
   LFARM_RETURN_IF_ERROR(common::make_directories(options.state));
   cache::StoreOptions store_options;
-  store_options.max_bytes = options.store_bytes_max;
-  store_options.max_measurements = options.measurements_max;
+  store_options.max_bytes = options.kept.store_bytes_max;
+  store_options.max_measurements = options.kept.measurements_max;
   store_options.collects_in_background = true;
   store_options.names_of = [](std::string_view bytes) { return common::plan_names(bytes); };
   return cache::Store::open(options.state, store_options);
@@ -174,76 +201,80 @@ Result<std::unique_ptr<Service>> Service::create(ServiceOptions options,
   // Bound before the store is opened: a taken port is the clearer error when both are taken.
   LFARM_ASSIGN_OR_RETURN(
       common::RouterSocket router,
-      common::RouterSocket::bind(
-          context, {options.listen, security.keys, security.authenticator, nullptr,
-                    options.peer_queue_bytes, options.queue_bytes, options.protocol}));
+      common::RouterSocket::bind(context, {options.listen, security.keys, security.authenticator,
+                                           nullptr, options.limits.peer_queue_bytes,
+                                           options.limits.queue_bytes, options.protocol}));
   if (store == nullptr) {
     LFARM_ASSIGN_OR_RETURN(store, open_store(options));
   }
   LFARM_ASSIGN_OR_RETURN(common::SigningKey signing_key,
                          common::load_or_create_signing_key(options.state + "/signing.key"));
   auto state = std::make_unique<State>(
-      std::move(options),
-      State::Parts{std::move(context), std::move(security), std::move(router), std::move(store),
-                   signing_key, common::Incarnation::draw(), std::move(shared)});
-  LFARM_RETURN_IF_ERROR(state->plans.load_revocations());
-  LFARM_RETURN_IF_ERROR(state->shared.begin());
+      std::move(options), State::Parts{{std::move(context), std::move(security), std::move(router)},
+                                       std::move(store),
+                                       signing_key,
+                                       common::Incarnation::draw(),
+                                       std::move(shared)});
+  LFARM_RETURN_IF_ERROR(state->plans.plans.load_revocations());
+  LFARM_RETURN_IF_ERROR(state->plans.shared.begin());
   LFARM_RETURN_IF_ERROR(state->jobs.resume());
   return std::unique_ptr<Service>(new Service(std::move(state)));
 }
 
-const std::string& Service::endpoint() const { return state_->router.endpoint(); }
+const std::string& Service::endpoint() const { return state_->wire.router.endpoint(); }
 
 const std::string& Service::public_key() const {
   static const std::string kNone;
-  return state_->security.keys ? state_->security.keys->public_key : kNone;
+  return state_->wire.security.keys ? state_->wire.security.keys->public_key : kNone;
 }
 
-common::PublicKey Service::signing_key() const { return state_->plans.public_key(); }
+common::PublicKey Service::signing_key() const { return state_->plans.plans.public_key(); }
 
 Status Service::run(int watched_fd, const std::function<void()>& on_readable) {
   State& state = *state_;
   common::Poller poller;
-  poller.watch(state.router);
-  size_t background = poller.watch_fd(state.background.fd());
-  size_t steps = poller.watch_fd(state.steps.fd());
-  size_t commits = poller.watch_fd(state.commits.fd());
-  size_t calls = poller.watch_fd(state.calls.fd());
-  poller.watch_fd(state.stop_waker.fd());
-  if (state.shared.enabled()) {
-    poller.watch_fd(state.shared.answers_fd());
-    poller.watch_fd(state.shared.pushes_fd());
+  poller.watch(state.wire.router);
+  size_t background = poller.watch_fd(state.threads.background.fd());
+  size_t steps = poller.watch_fd(state.threads.steps.fd());
+  size_t commits = poller.watch_fd(state.disk.commits.fd());
+  size_t calls = poller.watch_fd(state.reach.calls.fd());
+  poller.watch_fd(state.reach.stop_waker.fd());
+  if (state.plans.shared.enabled()) {
+    poller.watch_fd(state.plans.shared.answers_fd());
+    poller.watch_fd(state.plans.shared.pushes_fd());
   }
   size_t watched = watched_fd >= 0 ? poller.watch_fd(watched_fd) : SIZE_MAX;
-  while (!state.stopping) {
+  while (!state.reach.stopping) {
     LFARM_ASSIGN_OR_RETURN([[maybe_unused]] size_t ready, poller.wait(state.wait_ms()));
     int64_t began_ns = state.clock.now_ns();
     if (watched != SIZE_MAX && poller.ready(watched)) on_readable();
-    if (poller.ready(background)) state.background.deliver();
-    if (poller.ready(steps)) state.steps.deliver();
-    if (poller.ready(commits)) state.commits.deliver();
-    state.turned_ns = state.clock.now_ns();
-    state.shared.deliver();
+    if (poller.ready(background)) state.threads.background.deliver();
+    if (poller.ready(steps)) state.threads.steps.deliver();
+    if (poller.ready(commits)) state.disk.commits.deliver();
+    state.reach.turned_ns = state.clock.now_ns();
+    state.plans.shared.deliver();
     state.turn();
-    if (poller.ready(calls)) state.calls.deliver();
-    state.meters.loop_turned(static_cast<double>(state.clock.now_ns() - began_ns) * 1e-9);
+    if (poller.ready(calls)) state.reach.calls.deliver();
+    state.farm.meters.loop_turned(static_cast<double>(state.clock.now_ns() - began_ns) * 1e-9);
   }
   state.wind_up();
   return {};
 }
 
 void Service::stop() {
-  state_->stopping = true;
-  state_->stop_waker.wake();
+  state_->reach.stopping = true;
+  state_->reach.stop_waker.wake();
 }
 
 void Service::reload_allow_list() { state_->allow_watch.expire(); }
 
-bool Service::is_busy() const { return state_->background.busy() || state_->steps.busy(); }
+bool Service::is_busy() const {
+  return state_->threads.background.busy() || state_->threads.steps.busy();
+}
 
 std::optional<std::string> Service::State::ask(
     std::function<std::string(const StatusSources&)> question) {
-  return calls.ask(
+  return reach.calls.ask(
       [this, question = std::move(question)] {
         static const common::Principal kMonitoring = common::local_principal();
         return question({environment, jobs, message_router.clients(),
@@ -256,7 +287,7 @@ std::optional<std::string> Service::ask(std::function<std::string(const StatusSo
   return state_->ask(std::move(question));
 }
 
-cache::Store& Service::store() { return *state_->store; }
+cache::Store& Service::store() { return *state_->disk.store; }
 
 std::optional<std::string> Service::status(common::StatusTopic topic) {
   return state_->ask([topic](const StatusSources& sources) { return status_json(topic, sources); });
@@ -271,7 +302,7 @@ std::optional<std::string> Service::demand(const std::string& target_prefix) {
 }
 
 int64_t Service::silent_ms() const {
-  int64_t turned_ns = state_->turned_ns;
+  int64_t turned_ns = state_->reach.turned_ns;
   return turned_ns == 0 ? 0 : (state_->clock.now_ns() - turned_ns) / 1'000'000;
 }
 
@@ -279,11 +310,11 @@ int64_t Service::silent_ms() const {
 Status Service::State::reload_allow_list() {
   LFARM_ASSIGN_OR_RETURN(common::AllowList allowed, read_allow_list(allow_watch.path()));
   size_t keys = allowed.size();
-  tenants.set_policies(allowed.policies());
+  plans.tenants.set_policies(allowed.policies());
   std::set<std::string> key_ids;
   for (const auto& [key, principal] : allowed.entries()) key_ids.insert(common::key_id_of(key));
-  security.authenticator->replace(std::move(allowed));
-  std::vector<std::string> dropped = router.drop_revoked();
+  wire.security.authenticator->replace(std::move(allowed));
+  std::vector<std::string> dropped = wire.router.drop_revoked();
   message_router.forget(dropped);
   jobs.keep_only(key_ids);
   common::log_info(cat("allow-list read: ", keys, " keys, ", dropped.size(), " peers dropped"));
@@ -294,7 +325,7 @@ Status Service::State::reload_allow_list() {
 Status Service::State::reload_policies() {
   if (!common::file_exists(allow_watch.path())) return {};
   LFARM_ASSIGN_OR_RETURN(common::AllowList allowed, read_allow_list(allow_watch.path()));
-  tenants.set_policies(allowed.policies());
+  plans.tenants.set_policies(allowed.policies());
   return {};
 }
 
@@ -302,50 +333,51 @@ Status Service::State::reload_policies() {
 // workers dead while their heartbeats wait in the socket.
 void Service::State::turn() {
   if (allow_watch.changed(clock.now_ns())) {
-    Status status = security.authenticator ? reload_allow_list() : reload_policies();
+    Status status = wire.security.authenticator ? reload_allow_list() : reload_policies();
     if (!status.ok()) {
       common::log_error(cat("the allow-list stays as it was: ", status.error().message));
     }
   }
-  if (!store->trouble().empty()) commits.probe();
+  if (!disk.store->trouble().empty()) disk.commits.probe();
   outbox.flush();
   bool drained = drain();
-  if (drained) dispatcher.feed(farm::Tick{});
-  shared.turn(clock.now_ns());
+  if (drained) farm.dispatcher.feed(farm::Tick{});
+  plans.shared.turn(clock.now_ns());
   backups.turn(common::wall_clock_ns());
   jobs.turn(clock.now_ns());
-  watches.turn();
+  plans.watches.turn();
   message_router.turn(clock.now_ns());
 }
 
 // False when there is more to read.
 bool Service::State::drain() {
   for (int round = 0; round < kRoundsAtOnce; ++round) {
-    arrivals.clear();
-    size_t count = router.receive(arrivals, kArrivalsAtOnce);
-    for (common::Arrival& arrival : arrivals) message_router.receive(std::move(arrival));
+    wire.arrivals.clear();
+    size_t count = wire.router.receive(wire.arrivals, kArrivalsAtOnce);
+    for (common::Arrival& arrival : wire.arrivals) message_router.receive(std::move(arrival));
     if (count < kArrivalsAtOnce) return true;
   }
   return false;
 }
 
 int Service::State::wait_ms() const {
-  bool is_busy = outbox.has_backlog() || !jobs.idle() || shared.waited_for() || watches.is_busy();
+  bool is_busy =
+      outbox.has_backlog() || !jobs.idle() || plans.shared.waited_for() || plans.watches.is_busy();
   if (is_busy) return kBusyWaitMs;
-  auto timer_ns = dispatcher.scheduler().next_timer_ns();
+  auto timer_ns = farm.dispatcher.scheduler().next_timer_ns();
   if (!timer_ns) return kIdleWaitMs;
   int64_t left_ms = (*timer_ns - clock.now_ns()) / 1'000'000 + 1;
   return static_cast<int>(std::clamp<int64_t>(left_ms, 0, kIdleWaitMs));
 }
 
 void Service::State::wind_up() {
-  calls.close();
-  dispatcher.close();
+  reach.calls.close();
+  farm.dispatcher.close();
   jobs.interrupt(common::unavailable("the farm is shutting down; submit again later"));
   outbox.flush();
-  commits.flush();
-  shared.wind_up();
-  Status status = store->sync();
+  disk.commits.flush();
+  plans.shared.wind_up();
+  Status status = disk.store->sync();
   if (!status.ok()) common::log_error(cat("cannot flush the store: ", status.error().message));
   common::log_info("coordinator stopped");
 }

@@ -42,9 +42,9 @@ Json farm_json(const StatusSources& sources) {
             {"tasks_open", stats.tasks_open},
             {"tasks_leased", stats.tasks_leased},
             {"graph_bytes", env.blobs.bytes()},
-            {"handshakes_denied", env.connections.denied.load()},
-            {"handshakes_bad", env.connections.bad_handshakes.load()},
-            {"connections_flooding", env.connections.flooding.load()},
+            {"handshakes_denied", env.monitored.connections.denied.load()},
+            {"handshakes_bad", env.monitored.connections.bad_handshakes.load()},
+            {"connections_flooding", env.monitored.connections.flooding.load()},
             {"unread_bytes", env.outbox.bytes()},
             {"messages_dropped", env.outbox.dropped()},
             {"disk", disk.trouble.empty() ? "ok" : disk.trouble},
@@ -100,7 +100,7 @@ Json jobs_json(const StatusSources& sources) {
 // Since the coordinator started, by tenant and by what was there.
 Json requests_json(const StatusSources& sources) {
   Json rows = Json::object();
-  for (const auto& [tenant, results] : sources.environment.meters.plan_requests()) {
+  for (const auto& [tenant, results] : sources.environment.monitored.meters.plan_requests()) {
     if (sources.asker.may_see(tenant)) rows[tenant] = results;
   }
   return rows;
@@ -134,7 +134,7 @@ Json cache_json(const StatusSources& sources) {
     json["remote"] = std::move(shared);
   }
   json["tenants"] = tenants_json(sources);
-  KernelCounts kernels = sources.environment.meters.kernels();
+  KernelCounts kernels = sources.environment.monitored.meters.kernels();
   json["kernels_compiled"] = kernels.compiled;
   json["kernels_found"] = kernels.found;
   json["requests"] = requests_json(sources);

@@ -18,15 +18,15 @@ constexpr int64_t kAskAgainMs = 3'000;
 
 Config config_of_a_fast_farm() {
   Config config;
-  config.heartbeat_timeout_ms = 5'000;
-  config.lease_ms = 8'000;
-  config.lease_slack_ms = 6'000;
-  config.elsewhere_ms = 2'000;
-  config.no_worker_grace_ms = 10'000;
+  config.times.heartbeat_timeout_ms = 5'000;
+  config.times.lease_ms = 8'000;
+  config.times.lease_slack_ms = 6'000;
+  config.times.elsewhere_ms = 2'000;
+  config.times.no_worker_grace_ms = 10'000;
   config.infra_failures_max = 5;
   config.given_up_max = 3;
-  config.suspend_ms_min = 500;
-  config.suspend_ms_max = 2'000;
+  config.times.suspend_ms_min = 500;
+  config.times.suspend_ms_max = 2'000;
   return config;
 }
 

@@ -13,7 +13,7 @@ constexpr double kOften = 0.02;
 
 Config flawed(Config config, const Scene& scene) {
   if (scene.has(Defect::kNeverExpiresALease)) {
-    config.lease_ms = config.lease_slack_ms = kNeverMs;
+    config.times.lease_ms = config.times.lease_slack_ms = kNeverMs;
   }
   if (scene.has(Defect::kNeverGivesUp)) config.infra_failures_max = kNever;
   if (scene.has(Defect::kNeverStopsAJob)) config.given_up_max = kNever;

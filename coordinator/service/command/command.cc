@@ -75,34 +75,38 @@ std::string check_name(const std::string& name) {
 // What a coordinator takes on before it refuses or holds back.
 void declare_limits(CLI::App& app, ServiceOptions& service) {
   auto positive = CLI::Range(size_t{1}, SIZE_MAX / 2);
-  app.add_option("--jobs", service.jobs_max, "jobs that wait or search, at most")->check(positive);
-  app.add_option("--tenant-jobs", service.tenant_jobs_max, "the same, of one tenant with keys")
+  app.add_option("--jobs", service.limits.jobs_max, "jobs that wait or search, at most")
       ->check(positive);
-  app.add_option("--tenant-searches", service.tenant_searches_max,
+  app.add_option("--tenant-jobs", service.limits.tenant_jobs_max,
+                 "the same, of one tenant with keys")
+      ->check(positive);
+  app.add_option("--tenant-searches", service.limits.tenant_searches_max,
                  "jobs of one tenant with keys that search at a time (0: all but one)")
       ->check(CLI::Range(size_t{0}, size_t{1024}));
-  app.add_option("--tenant-graph-bytes", service.tenant_graph_bytes_max,
+  app.add_option("--tenant-graph-bytes", service.limits.tenant_graph_bytes_max,
                  "bytes of the graphs of one tenant with keys, at most")
       ->check(positive);
-  app.add_option("--clients", service.clients_max, "clients that are remembered, at most")
+  app.add_option("--clients", service.limits.clients_max, "clients that are remembered, at most")
       ->check(positive);
-  app.add_option("--subscribers", service.subscribers_max,
+  app.add_option("--subscribers", service.limits.subscribers_max,
                  "requests that wait for one job, at most")
       ->check(positive);
-  app.add_option("--graph-bytes", service.graph_bytes_max, "bytes of all jobs' graphs, at most")
+  app.add_option("--graph-bytes", service.limits.graph_bytes_max,
+                 "bytes of all jobs' graphs, at most")
       ->check(positive);
-  app.add_option("--peer-queue-bytes", service.peer_queue_bytes,
+  app.add_option("--peer-queue-bytes", service.limits.peer_queue_bytes,
                  "bytes that one peer may leave unread")
       ->check(positive);
-  app.add_option("--queue-bytes", service.queue_bytes, "bytes that all peers may leave unread")
+  app.add_option("--queue-bytes", service.limits.queue_bytes,
+                 "bytes that all peers may leave unread")
       ->check(positive);
-  app.add_option("--trace-rows", service.trace_rows_max,
+  app.add_option("--trace-rows", service.kept.trace_rows_max,
                  "rows of a job's trace, of which the latest are kept (0: no traces)")
       ->check(CLI::Range(size_t{0}, size_t{1'000'000}));
-  app.add_option("--backlog-bytes", service.backlog_bytes,
+  app.add_option("--backlog-bytes", service.limits.backlog_bytes,
                  "bytes kept for one peer beyond its queue")
       ->check(positive);
-  app.add_option("--try-again-ms", service.try_again_ms,
+  app.add_option("--try-again-ms", service.times.try_again_ms,
                  "how long those wait who are refused for lack of room")
       ->check(CLI::PositiveNumber);
 }
@@ -177,7 +181,7 @@ void declare_web(CLI::App& app, Arguments& arguments) {
 
 // What is kept, and copies of it.
 void declare_store(CLI::App& app, ServiceOptions& service) {
-  app.add_option("--store-bytes", service.store_bytes_max,
+  app.add_option("--store-bytes", service.kept.store_bytes_max,
                  "bound on the bytes of kept plans and kernels (0: none)");
   app.add_option(
       "--backup", service.backups.directory,
@@ -189,7 +193,7 @@ void declare_store(CLI::App& app, ServiceOptions& service) {
   app.add_option("--backups", service.backups.kept, "copies that are kept, the latest ones")
       ->check(CLI::Range(1, 10'000))
       ->capture_default_str();
-  app.add_option("--measurements", service.measurements_max,
+  app.add_option("--measurements", service.kept.measurements_max,
                  "bound on kept measurements of kernels; beyond it the oldest go (0: none)")
       ->capture_default_str();
 }
@@ -210,23 +214,23 @@ void declare(CLI::App& app, Arguments& arguments) {
                  "this coordinator's name in the lease (default: the host's name)");
   app.add_option("--account", arguments.cluster.account_directory,
                  "directory of the pod's service account");
-  app.add_flag("--secure", service.secure,
+  app.add_flag("--secure", service.access.secure,
                "CURVE keys also on loopback; other addresses always need them");
-  app.add_option("--allow", service.allow_file,
+  app.add_option("--allow", service.access.allow_file,
                  "who may connect: lines of KEY TENANT ROLE,ROLE (default: STATE/allow)");
-  add_signing_keys(app, "--earlier-key", service.earlier_keys,
+  add_signing_keys(app, "--earlier-key", service.access.earlier_keys,
                    "a public signing key that this farm had before: its plans are signed anew when "
                    "they are asked for; may be given often");
   declare_store(app, service);
-  app.add_option("--searches", service.searches_max, "jobs that search at a time")
+  app.add_option("--searches", service.limits.searches_max, "jobs that search at a time")
       ->check(CLI::Range(1, 1024));
   declare_limits(app, service);
   declare_shared(app, service.shared);
-  app.add_option("--no-worker-ms", service.no_worker_grace_ms,
+  app.add_option("--no-worker-ms", service.times.no_worker_grace_ms,
                  "a job without a worker of its target fails after this long")
       ->check(CLI::NonNegativeNumber);
-  app.add_option("--run-limit-ms", service.run_limit_ms, "longest time for one candidate")
-      ->check(CLI::Range(int64_t{1}, service.farm.run_limit_ms_max));
+  app.add_option("--run-limit-ms", service.times.run_limit_ms, "longest time for one candidate")
+      ->check(CLI::Range(int64_t{1}, service.farm.limits.run_limit_ms_max));
   app.add_option("--log", arguments.log, "debug, info, warning, error or off")
       ->check(CLI::IsMember({"debug", "info", "warning", "error", "off"}));
   app.add_option("--log-format", arguments.log_format,

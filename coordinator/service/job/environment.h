@@ -21,6 +21,19 @@ namespace coordinator::service {
 
 inline constexpr int64_t kNsPerMs = 1'000'000;
 
+// Threads that do what the event loop has no time for.
+struct Threads {
+  Background background;  // admits and prepares jobs, which may take seconds
+  Background steps;       // takes searches forward
+};
+
+// What people and machines look at, and nothing else depends on.
+struct Monitored {
+  Meters& meters;
+  const Backups& backups;
+  const common::ConnectionCounters& connections;
+};
+
 struct Environment {
   const ServiceOptions& options;
   const common::Clock& clock;
@@ -30,16 +43,13 @@ struct Environment {
   BlobTable& blobs;
   Dispatcher& dispatcher;
   Workers& workers;
-  Background& background;  // admits and prepares jobs, which may take seconds
-  Background& steps;       // takes searches forward
+  Threads& threads;
   PlanRepository& plans;
   PlanWatches& watches;
-  Meters& meters;
   SharedTier& shared;
   Tenants& tenants;
-  Backups& backups;
   Stamps& stamps;
-  const common::ConnectionCounters& connections;
+  Monitored monitored;
 };
 
 }  // namespace coordinator::service

@@ -71,7 +71,8 @@ Job::Job(Environment& environment, JobRequest request)
       subscribers_(environment, scope_.request.id),
       programs_(scope_),
       interim_(scope_, programs_),
-      phase_(AwaitingGraph{scope_.started_ns + environment.options.graph_wait_ms * kNsPerMs}) {
+      phase_(
+          AwaitingGraph{scope_.started_ns + environment.options.times.graph_wait_ms * kNsPerMs}) {
   environment.dispatcher.add_job(scope_.request.id, scope_.request.tenant, scope_.request.priority);
 }
 
@@ -189,7 +190,8 @@ void Job::task_done(TaskDone done) {
 // The search may be over by now.
 void Job::settled(const TaskDone& done, const Status& written) {
   int64_t kept_ns = scope_.env.clock.now_ns();
-  scope_.env.meters.result_kept(static_cast<double>(kept_ns - done.times.ended_ns) * 1e-9);
+  scope_.env.monitored.meters.result_kept(static_cast<double>(kept_ns - done.times.ended_ns) *
+                                          1e-9);
   scope_.record.judged(done, kept_ns);
   if (auto* run = std::get_if<SearchRun>(&phase_)) run->settled(done, written);
 }
@@ -253,7 +255,7 @@ void Job::fail(const Error& error) {
   subscribers_.fail(error);
   scope_.record.ended(JobEnding::kFailed, error.message);
   int64_t now_ns = scope_.env.clock.now_ns();
-  scope_.env.meters.job_ended("failed", static_cast<double>(elapsed_ms(now_ns)) * 1e-3);
+  scope_.env.monitored.meters.job_ended("failed", static_cast<double>(elapsed_ms(now_ns)) * 1e-3);
   end(cat("failed: ", error.message), true);
 }
 
@@ -265,7 +267,7 @@ void Job::interrupt(const Error& error) {
 }
 
 void Job::note_search_end() {
-  Meters& meters = scope_.env.meters;
+  Meters& meters = scope_.env.monitored.meters;
   const SearchStatus& status = scope_.status;
   const std::string& tenant = scope_.request.tenant;
   bool is_known = status.best_ns > 0 && status.baseline_ns > 0;
@@ -321,9 +323,9 @@ bool Job::answer(common::CacheOutcome outcome, const std::string& note) {
                                                                    : "miss";
   scope_.record.has_plan(ready.plan.hex());
   scope_.record.ended(JobEnding::kDone, is_own ? note : "another farm found the plan");
-  scope_.env.meters.plan_asked(request.tenant, result);
+  scope_.env.monitored.meters.plan_asked(request.tenant, result);
   if (is_own) note_search_end();
-  scope_.env.meters.job_ended("done", static_cast<double>(elapsed_ms(now_ns)) * 1e-3);
+  scope_.env.monitored.meters.job_ended("done", static_cast<double>(elapsed_ms(now_ns)) * 1e-3);
   common::log_info(is_own ? "a job is done" : "a job is done: another farm has found its plan",
                    {{"job", request.id},
                     {"tenant", request.tenant},
@@ -391,7 +393,7 @@ void Job::check_disk(int64_t now_ns) {
   bool lasts = !trouble.empty() && !subscribers_.empty();
   int64_t without_ns = without_disk_.ns(lasts, now_ns);
   if (!lasts || as_count(elapsed_ms(now_ns)) < scope_.request.budget_ms) return;
-  if (without_ns / kNsPerMs < options.disk_wait_ms) return;
+  if (without_ns / kNsPerMs < options.times.disk_wait_ms) return;
   common::log_warning(cat("clients of a job wait no longer: ", trouble),
                       {{"job", scope_.request.id}});
   subscribers_.fail(common::unavailable(

@@ -16,7 +16,7 @@
 #include <variant>
 #include <vector>
 
-#include "coordinator/service/job/interim_plans.h"
+#include "coordinator/service/job/interim_publisher.h"
 #include "coordinator/service/job/job_scope.h"
 #include "coordinator/service/job/plan_fetch.h"
 #include "coordinator/service/job/plan_keeping.h"
@@ -171,7 +171,7 @@ class Job final : JobEvents {
   // What an earlier coordinator's journal says, until the search begins.
   JournalledJob earlier_;
   SentPrograms programs_;
-  InterimPlans interim_;
+  InterimPublisher interim_;
   // Reaches this job from background work, for as long as it lives.
   const std::shared_ptr<Job*> self_ = std::make_shared<Job*>(this);
   JobPhase phase_;

@@ -13,7 +13,7 @@ JobScope::JobScope(Environment& environment, JobRequest what)
       started_ns(env.clock.now_ns()),
       record({request.id, request.tenant, request.key.graph_hash.hex(), request.key.target.name,
               request.key.policy, 0},
-             env.options.trace_rows_max, started_ns),
+             env.options.kept.trace_rows_max, started_ns),
       notes(env.commits, request.id) {}
 
 common::Error JobScope::too_many_graphs() const {

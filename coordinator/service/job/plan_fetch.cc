@@ -18,7 +18,7 @@ void PlanFetch::begin() {
   const std::string& holder = plan_.outcome.worker;
   missing_.clear();
   retry_ns_ = 0;
-  deadline_ns_ = env.clock.now_ns() + env.options.object_wait_ms * kNsPerMs;
+  deadline_ns_ = env.clock.now_ns() + env.options.times.object_wait_ms * kNsPerMs;
   for (const Digest& object : plan_.outcome.plan.objects) {
     auto there = env.store.has_blob(object);
     if (!there.ok()) return job_.failed(there.error());

@@ -57,22 +57,23 @@ void PlanKeeping::write() {
   // A search that was told to end was given less.
   std::optional<Effort> spent;
   if (!plan_.is_cut_off) spent = Effort{request.budget_candidates, request.budget_ms, request.seed};
-  env.steps.start([self = std::weak_ptr<PlanKeeping*>(self_), plan = plan_.outcome.plan,
-                   &plans = env.plans, &store = env.store, id = request.id, tenant = request.tenant,
-                   end = end_, how = std::move(how), spent,
-                   place = common::place_of(request.tenant, request.key.digest(), scope_.machine),
-                   kept = env.options.closed_journals_max]() mutable {
-    auto plan_id = plans.keep(tenant, plan, how);
-    Status status = plan_id.ok() ? Status() : Status(plan_id.error());
-    if (status.ok() && spent) status = note_effort(store, place, *spent);
-    if (status.ok()) {
-      end.plan_id = *plan_id;
-      status = journal_end(store, id, end, kept);
-    }
-    return [self, status] {
-      if (auto keeping = self.lock()) (*keeping)->stored(status);
-    };
-  });
+  env.threads.steps.start(
+      [self = std::weak_ptr<PlanKeeping*>(self_), plan = plan_.outcome.plan, &plans = env.plans,
+       &store = env.store, id = request.id, tenant = request.tenant, end = end_,
+       how = std::move(how), spent,
+       place = common::place_of(request.tenant, request.key.digest(), scope_.machine),
+       kept = env.options.kept.closed_journals_max]() mutable {
+        auto plan_id = plans.keep(tenant, plan, how);
+        Status status = plan_id.ok() ? Status() : Status(plan_id.error());
+        if (status.ok() && spent) status = note_effort(store, place, *spent);
+        if (status.ok()) {
+          end.plan_id = *plan_id;
+          status = journal_end(store, id, end, kept);
+        }
+        return [self, status] {
+          if (auto keeping = self.lock()) (*keeping)->stored(status);
+        };
+      });
 }
 
 void PlanKeeping::stored(const Status& status) {

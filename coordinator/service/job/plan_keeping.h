@@ -4,14 +4,14 @@
 
 #include <memory>
 
-#include "coordinator/service/job/interim_plans.h"
+#include "coordinator/service/job/interim_publisher.h"
 
 namespace coordinator::service {
 
 // Not thread-safe. Ends by JobEvents::kept() or failed().
 class PlanKeeping {
  public:
-  PlanKeeping(const JobScope& scope, const SentPrograms& programs, InterimPlans& interim,
+  PlanKeeping(const JobScope& scope, const SentPrograms& programs, InterimPublisher& interim,
               JobEvents& job, FoundPlan plan)
       : scope_(scope), programs_(programs), interim_(interim), job_(job), plan_(std::move(plan)) {}
   PlanKeeping(const PlanKeeping&) = delete;
@@ -28,7 +28,7 @@ class PlanKeeping {
 
   const JobScope& scope_;
   const SentPrograms& programs_;
-  InterimPlans& interim_;
+  InterimPublisher& interim_;
   JobEvents& job_;
   // Reaches this from background work, for as long as it lives.
   const std::shared_ptr<PlanKeeping*> self_ = std::make_shared<PlanKeeping*>(this);

@@ -12,7 +12,7 @@ using common::Digest;
 using common::Status;
 
 void Publication::begin() {
-  deadline_ns_ = env_.clock.now_ns() + env_.options.object_wait_ms * kNsPerMs;
+  deadline_ns_ = env_.clock.now_ns() + env_.options.times.object_wait_ms * kNsPerMs;
   Status asked = ask_for_objects();
   if (!asked.ok()) return end(asked);
   if (missing_.empty()) keep();
@@ -47,8 +47,8 @@ void Publication::tick(int64_t now_ns) {
 
 void Publication::keep() {
   is_keeping_ = true;
-  env_.steps.start([self = std::weak_ptr<Publication*>(self_), tenant = tenant_, plan = plan_,
-                    how = how_, &plans = env_.plans]() -> Background::Done {
+  env_.threads.steps.start([self = std::weak_ptr<Publication*>(self_), tenant = tenant_,
+                            plan = plan_, how = how_, &plans = env_.plans]() -> Background::Done {
     auto kept = plans.keep(tenant, plan, how);
     Status status = kept.ok() ? Status() : Status(kept.error());
     return [self, status] {

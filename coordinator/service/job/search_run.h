@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "coordinator/service/job/interim_plans.h"
+#include "coordinator/service/job/interim_publisher.h"
 #include "coordinator/service/job/sent_programs.h"
 #include "coordinator/service/journal/search_steps.h"
 
@@ -15,7 +15,7 @@ namespace coordinator::service {
 class SearchRun {
  public:
   // `told_to_finish`: an earlier coordinator's search was.
-  SearchRun(JobScope& scope, SentPrograms& programs, InterimPlans& interim, JobEvents& job,
+  SearchRun(JobScope& scope, SentPrograms& programs, InterimPublisher& interim, JobEvents& job,
             std::shared_ptr<SearchSteps> steps, bool told_to_finish)
       : scope_(scope),
         programs_(programs),
@@ -53,7 +53,7 @@ class SearchRun {
 
   JobScope& scope_;
   SentPrograms& programs_;
-  InterimPlans& interim_;
+  InterimPublisher& interim_;
   JobEvents& job_;
   // Reaches this from background work, for as long as it lives.
   const std::shared_ptr<SearchRun*> self_ = std::make_shared<SearchRun*>(this);

@@ -59,7 +59,7 @@ void Subscribers::send_plan(common::PlanReady message, const common::SharedBytes
 }
 
 bool Subscribers::is_due(int64_t now_ns) const {
-  return !all_.empty() && now_ns - last_progress_ns_ >= env_.options.progress_ms * kNsPerMs;
+  return !all_.empty() && now_ns - last_progress_ns_ >= env_.options.times.progress_ms * kNsPerMs;
 }
 
 void Subscribers::report(common::Progress progress, int64_t elapsed_ms, int64_t now_ns) {

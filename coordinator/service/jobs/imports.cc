@@ -63,7 +63,7 @@ void Imports::begin(const std::string& peer, const std::string& tenant,
     import.to_ask.push_back(plan);
     import.order.push_back(plan);
   }
-  import.deadline_ns = env_.clock.now_ns() + env_.options.graph_wait_ms * kNsPerMs;
+  import.deadline_ns = env_.clock.now_ns() + env_.options.times.graph_wait_ms * kNsPerMs;
   advance(peer, import);
 }
 
@@ -85,7 +85,7 @@ bool Imports::blob_arrived(const std::string& peer, const Digest& digest,
   auto found = imports_.find(peer);
   if (found == imports_.end() || found->second.asked.erase(digest) == 0) return false;
   Import& import = found->second;
-  import.deadline_ns = env_.clock.now_ns() + env_.options.graph_wait_ms * kNsPerMs;
+  import.deadline_ns = env_.clock.now_ns() + env_.options.times.graph_wait_ms * kNsPerMs;
   if (digest == import.revocations) {
     take_revocations(peer, import, bytes.bytes);
   } else if (import.plan_blobs.contains(digest)) {
@@ -120,8 +120,8 @@ void Imports::take_revocations(const std::string& peer, Import& import, common::
 void Imports::take_plan(const std::string& peer, Import& import, const Digest& digest,
                         const common::SharedBytes& bytes) {
   ++import.working;
-  env_.background.start([this, peer, number = import.number, digest, bytes,
-                         signer = import.signer]() -> Background::Done {
+  env_.threads.background.start([this, peer, number = import.number, digest, bytes,
+                                 signer = import.signer]() -> Background::Done {
     auto opened = std::make_shared<Result<ForeignPlan>>(open_plan(digest, bytes.bytes, signer));
     return [this, peer, number, opened] {
       Import* one = find(peer, number);
@@ -153,7 +153,7 @@ void Imports::plan_opened(const std::string& peer, Import& import, Result<Foreig
 void Imports::take_object(const std::string& peer, Import& import,
                           const common::SharedBytes& bytes) {
   ++import.working;
-  env_.steps.start(
+  env_.threads.steps.start(
       [this, peer, number = import.number, bytes, &store = env_.store]() -> Background::Done {
         auto kept = store.put_blob(common::as_text(bytes.bytes));
         Status status = kept.ok() ? Status() : Status(kept.error());
@@ -183,9 +183,9 @@ void Imports::keep(const std::string& peer, Import& import) {
   };
   std::sort(plans.begin(), plans.end(),
             [&](const ForeignPlan& a, const ForeignPlan& b) { return place(a) < place(b); });
-  env_.steps.start([this, peer, number = import.number, tenant = import.tenant,
-                    plans = std::move(plans), &repository = env_.plans,
-                    farm = env_.options.name]() -> Background::Done {
+  env_.threads.steps.start([this, peer, number = import.number, tenant = import.tenant,
+                            plans = std::move(plans), &repository = env_.plans,
+                            farm = env_.options.name]() -> Background::Done {
     auto kept = std::make_shared<Result<std::vector<Digest>>>(
         repository.keep_imported(tenant, plans, farm));
     return [this, peer, number, kept] {

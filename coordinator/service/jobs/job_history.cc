@@ -92,7 +92,7 @@ void JobHistory::keep(const Job& job) {
 
 void JobHistory::add(EndedJob job) {
   jobs_.push_back(std::make_shared<const EndedJob>(std::move(job)));
-  while (jobs_.size() > std::min(env_.options.ended_jobs_max, kJobsMax)) {
+  while (jobs_.size() > std::min(env_.options.kept.ended_jobs_max, kJobsMax)) {
     let_go(jobs_.front()->id, jobs_.front()->segments);
     jobs_.pop_front();
   }

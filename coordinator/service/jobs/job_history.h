@@ -22,7 +22,7 @@ struct EndedJob {
   std::vector<uint64_t> segments;  // of its timeline; none of a job that was never admitted
 };
 
-// The ServiceOptions::ended_jobs_max latest, at most kJobsMax. In memory, and in records of the
+// The KeptLimits::ended_jobs_max latest, at most kJobsMax. In memory, and in records of the
 // store, each of which is written over when its turn comes again; who gives way to later ones loses
 // its timeline, too. Not thread-safe.
 class JobHistory {

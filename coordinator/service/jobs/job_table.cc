@@ -51,7 +51,7 @@ Status JobTable::resume() {
     jobs_.emplace(id, std::move(job));
   }
   LFARM_ASSIGN_OR_RETURN(std::optional<std::string> wishes, env_.store.get_named(Wishes::kRecord));
-  if (wishes) wishes_.read(*wishes);
+  if (wishes) wished_.wishes.read(*wishes);
   std::set<farm::JobId> open;
   for (const auto& [id, job] : jobs_) open.insert(id);
   return history_.load(std::move(timelines), open);
@@ -93,7 +93,7 @@ void JobTable::take(const std::string& peer, const common::Principal& who,
   auto answered =
       answer_from_cache(peer, tenant, request, target.empty() ? nullptr : &key_digest, wanted);
   if (!answered.ok()) return refuse(peer, request, answered.error());
-  if (*answered) return env_.meters.plan_asked(tenant, "hit");
+  if (*answered) return env_.monitored.meters.plan_asked(tenant, "hit");
   if (target.empty()) return park(peer, who, request, std::move(graph));
 
   Job* job = job_for(common::place_of(tenant, key_digest, machine));
@@ -108,8 +108,8 @@ void JobTable::take(const std::string& peer, const common::Principal& who,
   answered = false;
   if (!*own) answered = answer_with_neighbour(peer, who, request, key, wanted, graph);
   if (!answered.ok()) return refuse(peer, request, answered.error());
-  if (*answered) return env_.meters.plan_asked(tenant, "neighbour");
-  if (machine != wanted) wishes_.add({tenant, key, wanted});
+  if (*answered) return env_.monitored.meters.plan_asked(tenant, "neighbour");
+  if (machine != wanted) wished_.wishes.add({tenant, key, wanted});
   if (!joined) {
     // What it learns could not be kept, and those who wait already go on first.
     if (std::string trouble = env_.store.trouble(); !trouble.empty()) {
@@ -122,7 +122,7 @@ void JobTable::take(const std::string& peer, const common::Principal& who,
     job = *made;
     if (job->request().searches_on_from == Digest{}) begin_anew(*job);
   }
-  if (job->subscribers().size() >= env_.options.subscribers_max) {
+  if (job->subscribers().size() >= env_.options.limits.subscribers_max) {
     return refuse(peer, request,
                   no_room(cat(job->subscribers().size(), " requests wait for job ",
                               job->request().id, " already")));
@@ -187,10 +187,10 @@ bool JobTable::ask_elsewhere(const Digest& key, const std::string& machine, cons
                              const common::Principal& who, const common::Submit& request,
                              const common::SharedBytes& graph) {
   Digest place = common::place_of(who.tenant, key, machine);
-  if (asking_.size() >= env_.options.jobs_max) return false;
+  if (asking_.size() >= env_.options.limits.jobs_max) return false;
   std::vector<Parked>& waiting = asking_[place];
   std::optional<HeldBlob> held = graph ? env_.blobs.hold(graph) : std::nullopt;
-  if ((graph && !held) || waiting.size() >= env_.options.subscribers_max) {
+  if ((graph && !held) || waiting.size() >= env_.options.limits.subscribers_max) {
     if (waiting.empty()) asking_.erase(place);
     return false;
   }
@@ -213,7 +213,7 @@ void JobTable::elsewhere_answered(const Digest& place) {
 
 void JobTable::park(const std::string& peer, const common::Principal& who,
                     const common::Submit& request, common::SharedBytes graph, farm::JobId behind) {
-  if (parked_.size() >= env_.options.jobs_max) {
+  if (parked_.size() >= env_.options.limits.jobs_max) {
     return refuse(peer, request,
                   no_room(cat(parked_.size(),
                               " submits wait for a worker or for an earlier job's "
@@ -272,11 +272,11 @@ Status JobTable::check_share(const std::string& tenant) const {
     ++jobs;
     bytes += job->graph().bytes.size();
   }
-  if (jobs >= env_.options.tenant_jobs_max) {
+  if (jobs >= env_.options.limits.tenant_jobs_max) {
     return no_room(
         cat("tenant ", tenant, " has ", jobs, " jobs, its share of what the farm takes"));
   }
-  if (bytes >= env_.options.tenant_graph_bytes_max) {
+  if (bytes >= env_.options.limits.tenant_graph_bytes_max) {
     return no_room(cat("the graphs of tenant ", tenant, " take ", bytes >> 20,
                        " MiB, its share of what the farm holds"));
   }
@@ -285,7 +285,7 @@ Status JobTable::check_share(const std::string& tenant) const {
 
 Result<Job*> JobTable::make(const common::Principal& who, const common::Submit& request,
                             common::PlanKey key, const std::string& machine) {
-  if (jobs_.size() >= env_.options.jobs_max) {
+  if (jobs_.size() >= env_.options.limits.jobs_max) {
     return no_room(cat("the farm has ", jobs_.size(), " jobs, and takes no more"));
   }
   LFARM_RETURN_IF_ERROR(check_share(who.tenant));
@@ -341,7 +341,7 @@ void JobTable::begin_anew(const Job& job) {
 void JobTable::made_anew(farm::JobId id, const Digest& key, const std::string& machine,
                          const Status& status) {
   held_.erase(id);
-  has_news_ = true;
+  rounds_.has_news = true;
   Job* job = find(id);
   if (!status.ok() || job == nullptr) return;
   auto ready = env_.plans.find(job->request().tenant, key, machine, cache::Lookup::kInspect);
@@ -355,9 +355,9 @@ void JobTable::made_anew(farm::JobId id, const Digest& key, const std::string& m
 // Every plan is read, in the background.
 void JobTable::reverify(const common::Principal& who, Reverified done) {
   std::string tenant = who.has(common::Role::kAdmin) ? "" : who.tenant;
-  env_.background.start([this, tenant, is_stale = stale_check(env_.workers),
-                         epoch = env_.options.epoch, &plans = env_.plans,
-                         done = std::move(done)]() -> Background::Done {
+  env_.threads.background.start([this, tenant, is_stale = stale_check(env_.workers),
+                                 epoch = env_.options.epoch, &plans = env_.plans,
+                                 done = std::move(done)]() -> Background::Done {
     auto earlier = plans.all_earlier(tenant, epoch, is_stale);
     return [this, earlier = std::move(earlier), done]() mutable {
       if (!earlier.ok()) return done(earlier.error());
@@ -437,7 +437,7 @@ void JobTable::keep_only(const std::set<std::string>& key_ids) {
                         {{"job", id}, {"tenant", request.tenant}});
     job->fail(common::unavailable("the key that submitted it was revoked"));
   }
-  has_news_ = true;
+  rounds_.has_news = true;
 }
 
 // ---- Blobs and results on their way to a job ---------------------------------------------------
@@ -464,7 +464,7 @@ void JobTable::object_arrived(const Digest& digest, const common::SharedBytes& b
                      return entry.second->wants_object(digest);
                    });
   if (!is_wanted) return;
-  env_.steps.start([this, digest, bytes, &store = env_.store]() -> Background::Done {
+  env_.threads.steps.start([this, digest, bytes, &store = env_.store]() -> Background::Done {
     auto kept = store.put_blob(common::as_text(bytes.bytes));
     Status status = kept.ok() ? Status() : Status(kept.error());
     return [this, digest, status] {
@@ -498,7 +498,7 @@ void JobTable::write_usage() {
   auto records =
       std::make_shared<const std::vector<cache::Changes::Named>>(env_.tenants.take_changes());
   if (records->empty()) return;
-  last_usage_ns_ = env_.clock.now_ns();
+  rounds_.usage_ns = env_.clock.now_ns();
   env_.commits.put(
       [records](cache::Changes& changes) {
         changes.named.insert(changes.named.end(), records->begin(), records->end());

@@ -126,6 +126,22 @@ class JobTable final : public TaskSink {
     bool is_ours = false;
     int64_t again_ns = 0;  // when to ask again
   };
+  struct Rights {
+    std::map<farm::JobId, Right> by_job;
+    size_t asked = 0;
+  };
+  // Machine classes that got a neighbour's plan, and the one search for one of them that is on.
+  struct Wished {
+    Wishes wishes;
+    farm::JobId job = 0;
+    int64_t looked_ns = 0;
+  };
+  // When what need not be done on every turn was last done.
+  struct Rounds {
+    bool has_news = true;  // a job came, was admitted or ended
+    int64_t looked_ns = 0;
+    int64_t usage_ns = 0;  // what tenants use was written
+  };
   bool is_held_back(farm::JobId job) const;
   bool may_begin(const Job& job);
   void claimed(farm::JobId job, const common::Digest& place, Claim claim);
@@ -161,22 +177,17 @@ class JobTable final : public TaskSink {
   std::unordered_map<common::Digest, farm::JobId> by_key_;
   std::vector<Parked> parked_;
   std::unordered_map<common::Digest, std::vector<Parked>> asking_;  // by the plan's place
-  std::map<farm::JobId, Right> rights_;
-  size_t rights_asked_ = 0;
+  Rights rights_;
   Reverifier reverifier_;
   Renewal renewal_;
-  Wishes wishes_;
-  farm::JobId wish_job_ = 0;  // that searches for one of them; one at a time
-  int64_t wishes_looked_ns_ = 0;
+  Wished wished_;
   JobHistory history_;
   Traces traces_;
   farm::JobId last_id_ = 0;
   // Jobs that search only if an earlier compiler's winner cannot be made anew.
   std::set<farm::JobId> held_;
   std::set<farm::JobId> searching_;  // preparing, searching or fetching
-  bool has_news_ = true;             // a job came, was admitted or ended
-  int64_t last_round_ns_ = 0;
-  int64_t last_usage_ns_ = 0;  // when what tenants use was last written
+  Rounds rounds_;
 };
 
 }  // namespace coordinator::service

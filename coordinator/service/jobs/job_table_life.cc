@@ -69,12 +69,12 @@ int64_t settle_in_flight(uint32_t requested, size_t slots) {
 
 void JobTable::admit(Job& job) {
   farm::JobId id = job.request().id;
-  env_.background.start(
+  env_.threads.background.start(
       [this, id, request = job.request(), graph = job.graph()]() -> Background::Done {
         Status status = check_graph(graph.bytes, request.key.graph_hash);
         return [this, id, status] {
           Job* job = find(id);
-          has_news_ = true;
+          rounds_.has_news = true;
           if (job == nullptr) return;  // it was cancelled meanwhile
           status.ok() ? journal(*job) : job->fail(status.error());
         };
@@ -91,7 +91,7 @@ void JobTable::journal(Job& job) {
       },
       [this, id](const Status& written) {
         Job* job = find(id);
-        has_news_ = true;
+        rounds_.has_news = true;
         if (job != nullptr) return written.ok() ? job->admitted() : job->fail(written.error());
         // It was cancelled meanwhile.
         env_.commits.put([id](cache::Changes& changes) { journal_removal(changes, id); },
@@ -119,9 +119,10 @@ void JobTable::prepare(Job& job) {
   prepared->measurements = std::make_shared<JobMeasurements>(
       &env_.store, device, job.request().tenant, prepared->start.wall_ns, job.journalled_answers(),
       job.journalled_tuning_records());
-  env_.background.start([this, id, prepared, is_new = !start.has_value(), request = job.request(),
-                         graph = job.graph(), device, &store = env_.store,
-                         create = env_.options.create_search]() -> Background::Done {
+  env_.threads.background.start([this, id, prepared, is_new = !start.has_value(),
+                                 request = job.request(), graph = job.graph(), device,
+                                 &store = env_.store,
+                                 create = env_.options.create_search]() -> Background::Done {
     if (is_new) prepared->start.priors = load_priors(store, device);
     Result<std::unique_ptr<JobSearch>> search =
         guarded<std::unique_ptr<JobSearch>>([&]() -> Result<std::unique_ptr<JobSearch>> {
@@ -137,7 +138,7 @@ void JobTable::prepare(Job& job) {
     }
     return [this, id, prepared, error] {
       Job* job = find(id);
-      has_news_ = true;
+      rounds_.has_news = true;
       if (job == nullptr) return;
       if (error) return job->fail(*error);
       job->start_search(std::move(prepared->search), prepared->start, prepared->measurements);
@@ -156,19 +157,19 @@ void JobTable::take_incumbent(const Job& job, JobStart& start) {
 
 void JobTable::turn(int64_t now_ns) {
   // Hits are many, and a sync for each would cost more than they save.
-  if (now_ns - last_usage_ns_ >= kUsageMs * kNsPerMs) {
-    last_usage_ns_ = now_ns;
+  if (now_ns - rounds_.usage_ns >= kUsageMs * kNsPerMs) {
+    rounds_.usage_ns = now_ns;
     write_usage();
   }
   for (farm::JobId id : searching_) {
     Job& job = *jobs_.at(id);
     job.drive();
-    has_news_ = has_news_ || job.phase() == Phase::kEnded;
+    rounds_.has_news = rounds_.has_news || job.phase() == Phase::kEnded;
   }
   // Thousands of jobs may wait; only the few that search are looked at on every turn.
-  if (!has_news_ && now_ns - last_round_ns_ < kRoundMs * kNsPerMs) return;
-  has_news_ = false;
-  last_round_ns_ = now_ns;
+  if (!rounds_.has_news && now_ns - rounds_.looked_ns < kRoundMs * kNsPerMs) return;
+  rounds_.has_news = false;
+  rounds_.looked_ns = now_ns;
   try_parked(now_ns);
   reverifier_.tick(now_ns);
   renewal_.turn(jobs_.empty());
@@ -186,13 +187,13 @@ void JobTable::begin_queued() {
   // time.
   size_t running = 0;
   for (farm::JobId id : searching_) running += has_workers(*jobs_.at(id));
-  size_t searches_max = env_.options.searches_max;
-  size_t share = env_.options.tenant_searches_max;
+  size_t searches_max = env_.options.limits.searches_max;
+  size_t share = env_.options.limits.tenant_searches_max;
   if (share == 0) share = std::max<size_t>(1, searches_max - 1);
   auto has_its_share = [&](const std::string& tenant) {
     return tenant != common::kLocalTenant && searches[tenant] >= share;
   };
-  while (running + rights_asked_ < searches_max &&
+  while (running + rights_.asked < searches_max &&
          searching_.size() < kSearchesWithoutWorkers * searches_max) {
     Job* next = nullptr;
     auto rank = [&](const JobRequest& request) {
@@ -225,8 +226,9 @@ bool JobTable::waits_for_winner(const Job& job) const {
 
 // The workers that the class needs are there; other farms may have the plan without any.
 bool JobTable::is_startable(const Job& job) const {
-  auto right = rights_.find(job.request().id);
-  bool asks_first = env_.shared.enabled() && (right == rights_.end() || !right->second.is_ours);
+  auto right = rights_.by_job.find(job.request().id);
+  bool asks_first =
+      env_.shared.enabled() && (right == rights_.by_job.end() || !right->second.is_ours);
   return asks_first ||
          (job.journalled_start() ? has_workers(job)
                                  : env_.workers.has_target(job.request().key.target.name));
@@ -238,12 +240,12 @@ void JobTable::settle(Job& job, const std::string& machine) {
   job.settle_machine(machine);
   if (machine == request.machine) return;
   by_key_.emplace(common::place_of(request.tenant, request.key.digest(), machine), request.id);
-  if (!request.machine.empty()) wishes_.add({request.tenant, request.key, request.machine});
+  if (!request.machine.empty()) wished_.wishes.add({request.tenant, request.key, request.machine});
 }
 
 bool JobTable::is_held_back(farm::JobId id) const {
-  auto right = rights_.find(id);
-  if (right == rights_.end()) return false;
+  auto right = rights_.by_job.find(id);
+  if (right == rights_.by_job.end()) return false;
   return right->second.is_asked || env_.clock.now_ns() < right->second.again_ns;
 }
 
@@ -251,10 +253,10 @@ bool JobTable::is_held_back(farm::JobId id) const {
 bool JobTable::may_begin(const Job& job) {
   if (!env_.shared.enabled()) return true;
   farm::JobId id = job.request().id;
-  Right& right = rights_[id];
+  Right& right = rights_.by_job[id];
   if (right.is_ours) return true;
   right.is_asked = true;
-  ++rights_asked_;
+  ++rights_.asked;
   env_.shared.claim(
       job.request().tenant, job.request().key.digest(), job.machine(),
       [this, id, place = job.request().place()](Claim claim) { claimed(id, place, claim); });
@@ -262,12 +264,12 @@ bool JobTable::may_begin(const Job& job) {
 }
 
 void JobTable::claimed(farm::JobId id, const Digest& place, Claim claim) {
-  --rights_asked_;
-  has_news_ = true;
+  --rights_.asked;
+  rounds_.has_news = true;
   Job* job = find(id);
-  auto right = rights_.find(id);
+  auto right = rights_.by_job.find(id);
   // It was cancelled meanwhile, maybe before the right came.
-  if (job == nullptr || right == rights_.end()) return env_.shared.release(place);
+  if (job == nullptr || right == rights_.by_job.end()) return env_.shared.release(place);
   right->second.is_asked = false;
   // What is searched on from is found, too.
   bool is_new = job->request().searches_on_from == Digest{};
@@ -289,7 +291,7 @@ void JobTable::sweep() {
     wish_job_ended(*it->second);
     searching_.erase(it->first);
     // Also where it never came: it may be on its way.
-    if (rights_.erase(it->first) != 0) env_.shared.release(it->second->request().place());
+    if (rights_.by_job.erase(it->first) != 0) env_.shared.release(it->second->request().place());
     held_.erase(it->first);
     const JobRequest& request = it->second->request();
     for (const std::string& machine : {request.machine, it->second->machine()}) {

@@ -38,12 +38,12 @@ Result<bool> JobTable::answer_with_neighbour(const std::string& peer, const comm
                     env_.workers.has(key.target.name, machine) && env_.store.trouble().empty() &&
                     env_.tenants.exhausted(who.tenant, common::wall_clock_ns()).empty();
   if (!can_search) {
-    wishes_.add({who.tenant, key, machine});
+    wished_.wishes.add({who.tenant, key, machine});
     return true;
   }
   auto job = make(who, request, key, machine);
   if (!job.ok()) {
-    wishes_.add({who.tenant, key, machine});
+    wished_.wishes.add({who.tenant, key, machine});
     return true;
   }
   (*job)->give_graph(std::move(graph));
@@ -54,16 +54,16 @@ Result<bool> JobTable::answer_with_neighbour(const std::string& peer, const comm
 void JobTable::wish_for(const std::string& tenant, const ReadyPlan& plan,
                         const std::string& machine) {
   auto owned = decode_owned(std::string(common::as_text(plan.bytes.bytes)));
-  if (owned.ok() && !machine.empty()) wishes_.add({tenant, owned->plan.key, machine});
+  if (owned.ok() && !machine.empty()) wished_.wishes.add({tenant, owned->plan.key, machine});
 }
 
 // One at a time, so that those who wait for a plan go first.
 void JobTable::grant_wish(int64_t now_ns) {
-  if (now_ns - wishes_looked_ns_ < kWishesLookMs * kNsPerMs) return;
-  wishes_looked_ns_ = now_ns;
+  if (now_ns - wished_.looked_ns < kWishesLookMs * kNsPerMs) return;
+  wished_.looked_ns = now_ns;
   write_wishes();
-  if (wish_job_ != 0) return;
-  const Wish* next = wishes_.next(now_ns, [&](const Wish& wish) {
+  if (wished_.job != 0) return;
+  const Wish* next = wished_.wishes.next(now_ns, [&](const Wish& wish) {
     return env_.workers.has(wish.key.target.name, wish.machine) &&
            env_.tenants.exhausted(wish.tenant, common::wall_clock_ns()).empty() &&
            job_for(wish.place()) == nullptr;
@@ -73,14 +73,15 @@ void JobTable::grant_wish(int64_t now_ns) {
   const Digest key = wish.key.digest();
   auto there = env_.plans.find(wish.tenant, key, wish.machine, cache::Lookup::kInspect);
   bool is_granted = there.ok() && *there && (*there)->standing != common::Standing::kInterim;
-  if (is_granted || wish.key.epoch != env_.options.epoch) return wishes_.remove(wish.place());
+  if (is_granted || wish.key.epoch != env_.options.epoch)
+    return wished_.wishes.remove(wish.place());
   auto recipe = env_.plans.find_recipe(wish.tenant, key);
   bool begun =
       recipe.ok() && recipe->has_value() && search_for(wish.tenant, **recipe, wish.machine);
-  if (!begun) return wishes_.rest(wish.place(), now_ns + kWishRestMs * kNsPerMs);
-  wish_job_ = last_id_;
+  if (!begun) return wished_.wishes.rest(wish.place(), now_ns + kWishRestMs * kNsPerMs);
+  wished_.job = last_id_;
   common::log_info("a plan is searched for on the machine class that asked for it",
-                   {{"job", wish_job_}, {"tenant", wish.tenant}, {"machine", wish.machine}});
+                   {{"job", wished_.job}, {"tenant", wish.tenant}, {"machine", wish.machine}});
 }
 
 // The plan's recipe has the graph.
@@ -111,23 +112,23 @@ bool JobTable::search_for(const std::string& tenant, const EarlierPlan& plan,
 }
 
 void JobTable::wish_job_ended(const Job& job) {
-  bool is_for_wish = job.request().id == wish_job_;
-  if (is_for_wish) wish_job_ = 0;
-  if (wishes_.size() == 0) return;
+  bool is_for_wish = job.request().id == wished_.job;
+  if (is_for_wish) wished_.job = 0;
+  if (wished_.wishes.size() == 0) return;
   const JobRequest& request = job.request();
   const Digest place = common::place_of(request.tenant, request.key.digest(), job.machine());
-  if (wishes_.find(place) == nullptr) return;
+  if (wished_.wishes.find(place) == nullptr) return;
   auto plan =
       env_.plans.find(request.tenant, request.key.digest(), job.machine(), cache::Lookup::kInspect);
   bool is_granted = plan.ok() && *plan && (*plan)->standing != common::Standing::kInterim;
-  if (is_granted) return wishes_.remove(place);
-  if (is_for_wish) wishes_.rest(place, env_.clock.now_ns() + kWishRestMs * kNsPerMs);
+  if (is_granted) return wished_.wishes.remove(place);
+  if (is_for_wish) wished_.wishes.rest(place, env_.clock.now_ns() + kWishRestMs * kNsPerMs);
 }
 
 void JobTable::write_wishes() {
-  if (!wishes_.take_changed()) return;
+  if (!wished_.wishes.take_changed()) return;
   env_.commits.put(
-      [bytes = wishes_.bytes()](cache::Changes& changes) {
+      [bytes = wished_.wishes.bytes()](cache::Changes& changes) {
         changes.named.push_back({Wishes::kRecord, bytes});
       },
       [](const common::Status&) {});

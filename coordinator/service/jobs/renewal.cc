@@ -38,8 +38,9 @@ void Renewal::turn(bool is_idle) {
 void Renewal::look() {
   changes_seen_ = env_.workers.changes();
   is_looking_ = true;
-  env_.background.start([this, is_stale = stale_check(env_.workers), epoch = env_.options.epoch,
-                         &plans = env_.plans]() -> Background::Done {
+  env_.threads.background.start([this, is_stale = stale_check(env_.workers),
+                                 epoch = env_.options.epoch,
+                                 &plans = env_.plans]() -> Background::Done {
     auto stale = plans.stale_plans(epoch, is_stale);
     return [this, stale] {
       is_looking_ = false;

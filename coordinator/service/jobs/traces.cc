@@ -46,21 +46,22 @@ void Traces::send(const std::string& peer, const common::Principal& who,
 
 void Traces::read(const std::string& peer, const common::Principal& who,
                   const common::AskTrace& request) {
-  env_.background.start([this, peer, who, request, &store = env_.store]() -> Background::Done {
-    auto found = std::make_shared<Result<std::string>>(find_trace(store, who, request.job_id));
-    common::JobTrace answer{request.request_id, {}};
-    if (found->ok()) answer.trace = common::digest_of(common::as_bytes(**found));
-    return [this, peer, request, answer, found] {
-      --reading_;
-      if (found->ok()) {
-        auto owner = std::make_shared<const std::string>(std::move(*found).value());
-        env_.outbox.send(peer, answer, {common::as_bytes(*owner), owner});
-      } else {
-        env_.outbox.send(peer, common::JobFailed{request.request_id, request.job_id,
-                                                 found->error().code, found->error().message});
-      }
-    };
-  });
+  env_.threads.background.start(
+      [this, peer, who, request, &store = env_.store]() -> Background::Done {
+        auto found = std::make_shared<Result<std::string>>(find_trace(store, who, request.job_id));
+        common::JobTrace answer{request.request_id, {}};
+        if (found->ok()) answer.trace = common::digest_of(common::as_bytes(**found));
+        return [this, peer, request, answer, found] {
+          --reading_;
+          if (found->ok()) {
+            auto owner = std::make_shared<const std::string>(std::move(*found).value());
+            env_.outbox.send(peer, answer, {common::as_bytes(*owner), owner});
+          } else {
+            env_.outbox.send(peer, common::JobFailed{request.request_id, request.job_id,
+                                                     found->error().code, found->error().message});
+          }
+        };
+      });
 }
 
 }  // namespace coordinator::service

@@ -35,22 +35,17 @@ struct SharedTierOptions {
   int64_t notes_ms = 10'000;        // between notes for the replica that takes over
 };
 
-struct ServiceOptions {
-  std::string listen{common::kDefaultEndpoint};
-  std::string state;           // directory: store, signing key, transport keys
-  std::string name = "lfarm";  // in plans' provenance
+// Who may connect, and what the farm signs with.
+struct AccessOptions {
   // Transport security; always on where the endpoint is reachable from other machines.
   bool secure = false;
   std::string allow_file;  // empty: "allow" in the state directory
+  // That this farm signed with before: their plans are signed anew when they are asked for.
+  std::vector<common::PublicKey> earlier_keys;
+};
 
-  // Of plan keys. Another one than this build's stands for a farm whose compiler has changed.
-  std::string epoch{common::kCompilerEpoch};
-  common::ProtocolRange protocol = common::kProtocolsSpoken;
-
-  farm::Config farm;
-  uint64_t store_bytes_max = 0;  // of plans and kernels; 0: unbounded
-  // Of kernels, kept for later searches; some 150 bytes each. 0: unbounded.
-  uint64_t measurements_max = 20'000'000;
+// What the coordinator waits for, and how often it speaks.
+struct ServiceTimes {
   int64_t heartbeat_ms = 2'000;
   int64_t no_worker_grace_ms = 30'000;  // without a worker of the target, before a job fails
   int64_t graph_wait_ms = 30'000;       // for the bytes of a submitted graph
@@ -61,8 +56,12 @@ struct ServiceOptions {
   int64_t progress_ms = 200;
   int64_t news_ms = 1'000;         // between news of one plan to a client
   int64_t run_limit_ms = 120'000;  // one candidate on a worker
-  int64_t budget_candidates = 64;  // of a job that gives no budget at all
-  size_t searches_max = 4;         // at a time; other jobs wait their turn
+  int64_t try_again_ms = 10'000;   // named in refusals for lack of room
+};
+
+// What the coordinator takes on before it refuses or holds back.
+struct ServiceLimits {
+  size_t searches_max = 4;  // at a time; other jobs wait their turn
   // Of one tenant, where clients have keys; 0: all but one, so that another's job waits for none.
   size_t tenant_searches_max = 0;
   size_t jobs_max = 4'096;                            // searching or waiting
@@ -74,22 +73,43 @@ struct ServiceOptions {
   size_t peer_queue_bytes = common::kPeerQueueBytes;  // that one peer leaves unread
   size_t queue_bytes = common::kQueueBytes;           // that all peers together leave unread
   size_t backlog_bytes = size_t{64} << 20;            // beyond its queue, for one peer
-  int64_t try_again_ms = 10'000;                      // named in refusals for lack of room
+};
+
+// What stays in the store.
+struct KeptLimits {
+  uint64_t store_bytes_max = 0;  // of plans and kernels; 0: unbounded
+  // Of kernels, kept for later searches; some 150 bytes each. 0: unbounded.
+  uint64_t measurements_max = 20'000'000;
   size_t closed_journals_max = 32;  // of jobs that ended with a plan, kept for replays
   size_t trace_rows_max = 8'192;    // of one job's trace: the latest stay; 0: no traces
   size_t ended_jobs_max = 32;       // kept for who asks, with their traces
-  // That this farm signed with before: their plans are signed anew when they are asked for.
-  std::vector<common::PublicKey> earlier_keys;
+};
+
+struct ServiceOptions {
+  std::string listen{common::kDefaultEndpoint};
+  std::string state;           // directory: store, signing key, transport keys
+  std::string name = "lfarm";  // in plans' provenance
+  AccessOptions access;
+
+  // Of plan keys. Another one than this build's stands for a farm whose compiler has changed.
+  std::string epoch{common::kCompilerEpoch};
+  common::ProtocolRange protocol = common::kProtocolsSpoken;
+
+  farm::Config farm;
+  int64_t budget_candidates = 64;  // of a job that gives no budget at all
+  ServiceTimes times;
+  ServiceLimits limits;
+  KeptLimits kept;
   BackupOptions backups;
   SharedTierOptions shared;
   SearchFactory create_search;
 
   // How long a request waits for a worker of its target, by the wait it asks for (0: the farm's).
   int64_t worker_wait_ms(uint64_t asked_ms) const {
-    return asked_ms != 0 ? static_cast<int64_t>(asked_ms) : no_worker_grace_ms;
+    return asked_ms != 0 ? static_cast<int64_t>(asked_ms) : times.no_worker_grace_ms;
   }
   // try_again_ms in whole seconds, for people.
-  int64_t try_again_s() const { return (try_again_ms + 999) / 1000; }
+  int64_t try_again_s() const { return (times.try_again_ms + 999) / 1000; }
 };
 
 }  // namespace coordinator::service

@@ -24,39 +24,45 @@ const std::vector<double> kJobSeconds = {0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000,
 
 }  // namespace
 
+Meters::Steps::Steps(common::Metrics& metrics)
+    : compile(metrics.histogram("lfarm_compile_seconds",
+                                "Time that workers took to compile a candidate's kernels",
+                                kCompileSeconds)),
+      verify(metrics.histogram("lfarm_verify_seconds",
+                               "Time that workers took to verify a candidate", kRunSeconds)),
+      measure(metrics.histogram("lfarm_measure_seconds",
+                                "Time that workers took to measure a candidate", kRunSeconds)),
+      queue(metrics.histogram("lfarm_queue_seconds",
+                              "Time from a task's proposal to its first lease", kWaitSeconds)),
+      commit(metrics.histogram("lfarm_commit_seconds",
+                               "Time from a task's verdict to its result on the disk",
+                               kWaitSeconds)) {}
+
+Meters::Counts::Counts(common::Metrics& metrics)
+    : leased(metrics.counter("lfarm_leases_total", "Leases given to workers")),
+      compiled(metrics.counter("lfarm_kernels_total", kCompiledHelp, {{"compiled", "yes"}})),
+      compiled_before(metrics.counter("lfarm_kernels_total", kCompiledHelp, {{"compiled", "no"}})),
+      stale(metrics.counter("lfarm_stale_results_total", "Results that came under a void lease")),
+      lost(metrics.counter("lfarm_workers_lost_total", "Workers that fell silent or restarted")),
+      quarantined(metrics.counter("lfarm_quarantined_total",
+                                  "Candidates banned after they took down workers")) {
+  for (int k = 0; k < common::kOutcomes; ++k) {
+    outcomes.push_back(
+        metrics.counter("lfarm_tasks_total", "Tasks that ended, by outcome",
+                        {{"outcome", common::outcome_name(static_cast<common::TaskOutcome>(k))}}));
+  }
+}
+
 Meters::Meters()
-    : compile_(metrics_.histogram("lfarm_compile_seconds",
-                                  "Time that workers took to compile a candidate's kernels",
-                                  kCompileSeconds)),
-      verify_(metrics_.histogram("lfarm_verify_seconds",
-                                 "Time that workers took to verify a candidate", kRunSeconds)),
-      measure_(metrics_.histogram("lfarm_measure_seconds",
-                                  "Time that workers took to measure a candidate", kRunSeconds)),
-      queue_(metrics_.histogram("lfarm_queue_seconds",
-                                "Time from a task's proposal to its first lease", kWaitSeconds)),
-      commit_(metrics_.histogram("lfarm_commit_seconds",
-                                 "Time from a task's verdict to its result on the disk",
-                                 kWaitSeconds)),
+    : steps_(metrics_),
+      counts_(metrics_),
       turn_(metrics_.histogram("lfarm_loop_turn_seconds",
                                "Time of a turn of the coordinator's event loop", kTurnSeconds)),
       speedup_(metrics_.histogram("lfarm_search_speedup",
                                   "By how much finished searches beat the plain plan", kSpeedups)),
       candidates_(metrics_.histogram("lfarm_search_candidates", "Candidates of finished searches",
-                                     kCandidates)),
-      leased_(metrics_.counter("lfarm_leases_total", "Leases given to workers")),
-      compiled_(metrics_.counter("lfarm_kernels_total", kCompiledHelp, {{"compiled", "yes"}})),
-      compiled_before_(
-          metrics_.counter("lfarm_kernels_total", kCompiledHelp, {{"compiled", "no"}})),
-      stale_(metrics_.counter("lfarm_stale_results_total", "Results that came under a void lease")),
-      lost_(metrics_.counter("lfarm_workers_lost_total", "Workers that fell silent or restarted")),
-      quarantined_(metrics_.counter("lfarm_quarantined_total",
-                                    "Candidates banned after they took down workers")) {
+                                     kCandidates)) {
   // A series that is there from the start lets alerts see its first step.
-  for (int k = 0; k < common::kOutcomes; ++k) {
-    outcomes_.push_back(
-        metrics_.counter("lfarm_tasks_total", "Tasks that ended, by outcome",
-                         {{"outcome", common::outcome_name(static_cast<common::TaskOutcome>(k))}}));
-  }
   for (farm::RequeueReason reason : farm::kRequeueReasons) {
     metrics_.counter("lfarm_tasks_requeued_total", kRequeuedHelp,
                      {{"reason", farm::requeue_reason_name(reason)}});
@@ -68,25 +74,25 @@ Meters::Meters()
 
 void Meters::task_ended(common::TaskOutcome outcome, const common::TaskReport& report,
                         const std::vector<common::TaskSpan>& spans) {
-  outcomes_[static_cast<size_t>(outcome)].add();
+  counts_.outcomes[static_cast<size_t>(outcome)].add();
   for (const common::TaskSpan& span : spans) {
-    if (span.step == "verify") verify_.observe(span.ms * 1e-3);
-    if (span.step == "measure") measure_.observe(span.ms * 1e-3);
+    if (span.step == "verify") steps_.verify.observe(span.ms * 1e-3);
+    if (span.step == "measure") steps_.measure.observe(span.ms * 1e-3);
   }
   if (outcome != common::TaskOutcome::kOk) return;
-  compile_.observe(report.compile_ms * 1e-3);
+  steps_.compile.observe(report.compile_ms * 1e-3);
   uint64_t compiled = report.kernels_compiled;
   uint64_t found = report.kernels.size() - std::min<uint64_t>(report.kernels.size(), compiled);
-  compiled_.add(static_cast<double>(compiled));
-  compiled_before_.add(static_cast<double>(found));
+  counts_.compiled.add(static_cast<double>(compiled));
+  counts_.compiled_before.add(static_cast<double>(found));
   std::lock_guard<std::mutex> lock(mutex_);
   kernels_.compiled += compiled;
   kernels_.found += found;
 }
 
 void Meters::task_leased(bool is_first, double queued_seconds) {
-  leased_.add();
-  if (is_first) queue_.observe(queued_seconds);
+  counts_.leased.add();
+  if (is_first) steps_.queue.observe(queued_seconds);
 }
 
 void Meters::found(const std::string& tenant, CacheTier tier, uint64_t count) {

@@ -44,7 +44,7 @@ class Meters {
   // A task was given to a worker, after so long in the queue if it was the first time.
   void task_leased(bool is_first, double queued_seconds);
   // The result was on the disk so long after its verdict was there.
-  void result_kept(double seconds) { commit_.observe(seconds); }
+  void result_kept(double seconds) { steps_.commit.observe(seconds); }
   // One turn of the event loop, without its waiting.
   void loop_turned(double seconds) { turn_.observe(seconds); }
   void found(const std::string& tenant, CacheTier tier, uint64_t count);
@@ -57,9 +57,9 @@ class Meters {
   // without what earlier searches found), or "none" (asked for, and nobody searches).
   void plan_asked(const std::string& tenant, const char* result);
   void job_ended(const char* how, double seconds);
-  void result_stale() { stale_.add(); }
-  void worker_lost() { lost_.add(); }
-  void candidate_quarantined() { quarantined_.add(); }
+  void result_stale() { counts_.stale.add(); }
+  void worker_lost() { counts_.lost.add(); }
+  void candidate_quarantined() { counts_.quarantined.add(); }
 
   // What the two above have come to since the start: by tenant, then by result.
   std::map<std::string, std::map<std::string, uint64_t>> plan_requests() const;
@@ -70,22 +70,22 @@ class Meters {
   }
 
  private:
+  // Seconds of a task's steps.
+  struct Steps {
+    explicit Steps(common::Metrics& metrics);
+    common::Histogram compile, verify, measure, queue, commit;
+  };
+  struct Counts {
+    explicit Counts(common::Metrics& metrics);
+    std::vector<common::Counter> outcomes;  // by TaskOutcome: tasks end by the thousand a second
+    common::Counter leased, compiled, compiled_before, stale, lost, quarantined;
+  };
   common::Metrics metrics_;
-  std::vector<common::Counter> outcomes_;  // by TaskOutcome: tasks end by the thousand a second
-  common::Histogram compile_;
-  common::Histogram verify_;
-  common::Histogram measure_;
-  common::Histogram queue_;
-  common::Histogram commit_;
+  Steps steps_;
+  Counts counts_;
   common::Histogram turn_;
   common::Histogram speedup_;
   common::Histogram candidates_;
-  common::Counter leased_;
-  common::Counter compiled_;
-  common::Counter compiled_before_;
-  common::Counter stale_;
-  common::Counter lost_;
-  common::Counter quarantined_;
   mutable std::mutex mutex_;  // guards what follows
   std::map<std::string, std::map<std::string, uint64_t>> requests_;
   KernelCounts kernels_;

@@ -80,7 +80,7 @@ Status SharedTier::begin() {
   // shared store, as long as for any answer. One that is away is asked again, and until it answers
   // this replica goes by what its own store says.
   apply(link_->peers.learn_revocations());
-  read_ns_ = clock_.now_ns();
+  revocations_.read_ns = clock_.now_ns();
   auto usages = link_->notes.pull();
   if (usages.ok()) adopt(*usages);
   LFARM_ASSIGN_OR_RETURN(std::vector<Digest> ids, store_.revocations());
@@ -204,7 +204,7 @@ void SharedTier::publish(std::vector<Digest> ids) {
     }
     return [this, is_published = published.ok()] {
       --pushes_;
-      unpublished_ = !is_published;
+      revocations_.has_unpublished = !is_published;
     };
   });
 }
@@ -216,18 +216,18 @@ void SharedTier::apply(const PeerPlans::News& news) {
                  : common::log_error(cat("plan ", id.hex(), " stays: ", revoked.error().message));
   }
   if (revoked.ok()) link_->peers.note_applied(news);
-  unpublished_ = unpublished_ || news.own_is_short;
+  revocations_.has_unpublished = revocations_.has_unpublished || news.own_is_short;
 }
 
 void SharedTier::look_for_revocations() {
-  looking_ = true;
-  if (std::exchange(unpublished_, false)) publish({});
+  revocations_.is_looking = true;
+  if (std::exchange(revocations_.has_unpublished, false)) publish({});
   link_->pushing.start([this]() -> Background::Done {
     PeerPlans::News news = link_->peers.learn_revocations();
     return [this, news] {
-      looking_ = false;
-      look_ns_ = clock_.now_ns() + options_.revocations_ms * kNsPerMs;
-      if (link_->remote.health().trouble.empty()) read_ns_ = clock_.now_ns();
+      revocations_.is_looking = false;
+      revocations_.look_ns = clock_.now_ns() + options_.revocations_ms * kNsPerMs;
+      if (link_->remote.health().trouble.empty()) revocations_.read_ns = clock_.now_ns();
       apply(news);
     };
   });
@@ -267,7 +267,7 @@ void SharedTier::leave_notes() {
 
 std::optional<double> SharedTier::revocations_age_s(int64_t now_ns) const {
   if (!link_) return std::nullopt;
-  return static_cast<double>(now_ns - read_ns_) * 1e-9;
+  return static_cast<double>(now_ns - revocations_.read_ns) * 1e-9;
 }
 
 int SharedTier::answers_fd() const { return link_ ? link_->asking.fd() : -1; }
@@ -293,7 +293,7 @@ void SharedTier::turn(int64_t now_ns) {
     renew_ns_ = now_ns + options_.claim_ms * kNsPerMs / kClaimsRenewedInATerm;
     push([this] { link_->peers.renew_claims(); });
   }
-  if (!looking_ && now_ns >= look_ns_) look_for_revocations();
+  if (!revocations_.is_looking && now_ns >= revocations_.look_ns) look_for_revocations();
   if (!noting_ && now_ns >= note_ns_) leave_notes();
 }
 

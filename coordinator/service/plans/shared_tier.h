@@ -106,6 +106,13 @@ class SharedTier {
     Background asking;
     Background pushing;
   };
+  // What this farm and the others tell each other of them.
+  struct Revocations {
+    bool is_looking = false;
+    bool has_unpublished = false;  // that the other farms do not know
+    int64_t look_ns = 0;           // when to look next
+    int64_t read_ns = 0;           // when what others revoked was read last
+  };
   // `late`: what becomes of an answer that nobody waits for any more.
   void ask(const common::Digest& what, Claimed done, std::function<Claim()> question, Claimed late);
   bool answer(const common::Digest& what, Claim claim);
@@ -126,10 +133,9 @@ class SharedTier {
   std::unordered_map<common::Digest, Question> questions_;
   size_t asked_ = 0;   // questions that are with the threads, whoever still waits for them
   size_t pushes_ = 0;  // that have not ended
-  bool looking_ = false, noting_ = false;
-  bool unpublished_ = false;  // revocations that the other farms do not know
-  int64_t renew_ns_ = 0, look_ns_ = 0, note_ns_ = 0;
-  int64_t read_ns_ = 0;  // when what others revoked was read last
+  Revocations revocations_;
+  bool noting_ = false;
+  int64_t renew_ns_ = 0, note_ns_ = 0;
   uint64_t late_ = 0, dropped_ = 0;
   std::unique_ptr<Link> link_;  // last, so that its threads end first
 };

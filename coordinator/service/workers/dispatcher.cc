@@ -27,6 +27,10 @@ constexpr const char* kQuarantineReason = "killed several workers";
 
 }  // namespace
 
+TaskNumbers::TaskNumbers(const common::Incarnation& incarnation)
+    : first_(incarnation.high >> (64 - kTaskIdBits)),
+      first_epoch_((incarnation.low >> (64 - kEpochBits)) + 1) {}
+
 Dispatcher::Dispatcher(const DispatcherOptions& options, const common::Clock& clock,
                        cache::Store& store, Meters& meters)
     : options_(options),
@@ -34,8 +38,7 @@ Dispatcher::Dispatcher(const DispatcherOptions& options, const common::Clock& cl
       store_(store),
       meters_(meters),
       scheduler_(options.farm),
-      first_task_(options.incarnation.high >> (64 - kTaskIdBits)),
-      first_epoch_((options.incarnation.low >> (64 - kEpochBits)) + 1) {}
+      numbers_(options.incarnation) {}
 
 void Dispatcher::connect(WorkerLink& workers, TaskSink& sink) {
   workers_ = &workers;
@@ -50,9 +53,9 @@ void Dispatcher::feed(farm::Event event) {
 
 void Dispatcher::report(farm::WorkerId worker, const common::TaskLease& lease,
                         CandidateResult result) {
-  farm::Handle handle = ++handles_made_;
+  farm::Handle handle = ++results_.made;
   common::TaskOutcome outcome = result.outcome;
-  results_.emplace(handle, std::move(result));
+  results_.by_handle.emplace(handle, std::move(result));
   feed(farm::TaskResult{worker, lease.task_id, lease.epoch, outcome, handle});
 }
 
@@ -69,7 +72,7 @@ void Dispatcher::add_task(TaskSpec spec) {
   const common::Digest& fingerprint = spec.candidate->fingerprint;
   auto quarantined = store_.get_negative(fingerprint);
   if (quarantined.ok() && quarantined->has_value()) feed(farm::FingerprintBanned{fingerprint});
-  farm::TaskId id = first_task_ + ++tasks_made_;
+  farm::TaskId id = numbers_.next();
   farm::TaskAdded event;
   event.task = id;
   event.job = spec.job;
@@ -77,7 +80,7 @@ void Dispatcher::add_task(TaskSpec spec) {
   event.run_limit_ms = options_.run_limit_ms;
   event.fingerprint = fingerprint;
   event.payload = id;
-  event.first_epoch = first_epoch_;
+  event.first_epoch = numbers_.first_epoch();
   by_job_[spec.job].insert(id);
   Open task{std::move(spec)};
   task.times = {id, clock_.now_ns(), 0, {}};
@@ -132,7 +135,8 @@ void Dispatcher::pump() {
         carry_out(action);
       }
       // A result that was not committed is not needed again.
-      if (auto* result = std::get_if<farm::TaskResult>(&event)) results_.erase(result->result);
+      if (auto* result = std::get_if<farm::TaskResult>(&event))
+        results_.by_handle.erase(result->result);
       continue;
     }
     TaskDone done = std::move(done_.front());
@@ -161,7 +165,7 @@ void Dispatcher::on(const farm::SendTask& action) {
   int64_t left_ms = (action.deadline_ns - clock_.now_ns()) / 1'000'000;
   // The worker is to notice a hang before the lease ends here.
   int64_t limit_ms =
-      std::clamp<int64_t>(left_ms - options_.farm.lease_slack_ms, 1, common::kDeadlineMsMax);
+      std::clamp<int64_t>(left_ms - options_.farm.times.lease_slack_ms, 1, common::kDeadlineMsMax);
   common::Task message;
   message.lease = {action.task, action.epoch};
   message.attempt = action.attempt;
@@ -177,8 +181,8 @@ void Dispatcher::on(const farm::RevokeLease& action) {
 }
 
 void Dispatcher::on(const farm::TaskCommitted& action) {
-  auto found = results_.find(action.result);
-  if (found == results_.end()) {
+  auto found = results_.by_handle.find(action.result);
+  if (found == results_.by_handle.end()) {
     return end_task(action.task, without_worker(common::TaskOutcome::kCrash,
                                                 cat("quarantined: it ", kQuarantineReason)));
   }

@@ -60,6 +60,22 @@ class TaskSink {
   virtual void job_stopped(farm::JobId job, uint32_t given_up) = 0;
 };
 
+// Numbers of one coordinator's tasks. They carry its incarnation, so that no other coordinator or
+// replica gives the same ones: task ids begin at one half of it, epochs at the other. Ids are exact
+// as JSON readers' doubles.
+class TaskNumbers {
+ public:
+  explicit TaskNumbers(const common::Incarnation& incarnation);
+  farm::TaskId next() { return first_ + ++made_; }
+  bool has_made(farm::TaskId task) const { return task > first_ && task - first_ <= made_; }
+  farm::Epoch first_epoch() const { return first_epoch_; }
+
+ private:
+  const farm::TaskId first_;
+  const farm::Epoch first_epoch_;
+  uint64_t made_ = 0;
+};
+
 struct DispatcherOptions {
   farm::Config farm;
   common::Incarnation incarnation;  // of the coordinator
@@ -87,9 +103,7 @@ class Dispatcher {
   void remove_job(farm::JobId job);
   size_t open_tasks(farm::JobId job) const;
   // Whether this coordinator, and not an earlier one or another replica, made the task.
-  bool has_made(uint64_t task) const {
-    return task > first_task_ && task - first_task_ <= tasks_made_;
-  }
+  bool has_made(uint64_t task) const { return numbers_.has_made(task); }
   // Null unless the task is open.
   const TaskSpec* task(uint64_t id) const;
 
@@ -105,6 +119,11 @@ class Dispatcher {
     uint32_t shares = 1;   // tasks that share that worker's time
     int64_t spent_ns = 0;  // by earlier workers
     TaskTimes times = {};
+  };
+  // Of events that wait.
+  struct WaitingResults {
+    farm::Handle made = 0;
+    std::unordered_map<farm::Handle, CandidateResult> by_handle;
   };
   void pump();
   void carry_out(const farm::Action& action);
@@ -136,16 +155,11 @@ class Dispatcher {
   farm::Scheduler scheduler_;
   WorkerLink* workers_ = nullptr;
   TaskSink* sink_ = nullptr;
-  // Leases carry the incarnation: task ids begin at one half of it, epochs at the other. Ids are
-  // exact as JSON readers' doubles.
-  const uint64_t first_task_;
-  const farm::Epoch first_epoch_;
-  uint64_t tasks_made_ = 0;
-  uint64_t handles_made_ = 0;
+  TaskNumbers numbers_;
   std::unordered_map<farm::TaskId, Open> tasks_;
   std::unordered_map<farm::JobId, std::unordered_set<farm::TaskId>> by_job_;
   std::deque<farm::Event> events_;
-  std::unordered_map<farm::Handle, CandidateResult> results_;  // of events that wait
+  WaitingResults results_;
   std::deque<TaskDone> done_;
   bool pumping_ = false;
   bool closed_ = false;

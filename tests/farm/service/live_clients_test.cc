@@ -88,7 +88,7 @@ class Caller {
 
 class LiveClientsTest : public ServiceTest {
  protected:
-  LiveClientsTest() { options_.no_worker_grace_ms = 600'000; }
+  LiveClientsTest() { options_.times.no_worker_grace_ms = 600'000; }
 
   // Whoever has this directory of state may use the farm from now on.
   void grant(const std::string& state) {
@@ -178,7 +178,7 @@ class LiveClientsTest : public ServiceTest {
 };
 
 TEST_F(LiveClientsTest, CallsGoThroughFourPlansWithTheirState) {
-  options_.secure = true;
+  options_.access.secure = true;
   grant(here_);
   grant(there_);
   start();
@@ -230,7 +230,7 @@ TEST_F(LiveClientsTest, WhoWasAwayBeginsWithThePlanOfTheDiskAndCatchesUp) {
 
 TEST_F(LiveClientsTest, ASessionHasThePlainPlanWhileTheFarmSearches) {
   counters_->hands_out = true;
-  options_.news_ms = 1;
+  options_.times.news_ms = 1;
   start();
   FakeMachine here;
   here.machine = common::machine_class_of("cpu", 1);

@@ -35,7 +35,7 @@ class ServiceDiskTest : public ServiceTest {
  protected:
   ServiceDiskTest() : disk_(options_.state + "-disk", size_t{3} << 20) {
     options_.state = disk_.path() + "/state";
-    options_.disk_wait_ms = 600'000;  // clients of these tests wait until there is room
+    options_.times.disk_wait_ms = 600'000;  // clients of these tests wait until there is room
   }
   ~ServiceDiskTest() override { stop(); }
 
@@ -132,7 +132,7 @@ TEST_F(ServiceDiskTest, APlanThatFindsNoRoomIsStoredLater) {
 // Whoever waits is told what is missing; the job loses nothing by that.
 TEST_F(ServiceDiskTest, ClientsGiveUpOnAFullDiskAndTheJobDoesNot) {
   if (!disk_.why_not().empty()) GTEST_SKIP() << disk_.why_not();
-  options_.disk_wait_ms = 1'000;
+  options_.times.disk_wait_ms = 1'000;
   start();
   constexpr uint64_t kBudget = 12;
   FakeWorker worker(endpoint(), "w1", kTestTarget);
@@ -166,7 +166,7 @@ TEST_F(ServiceDiskTest, ClientsGiveUpOnAFullDiskAndTheJobDoesNot) {
 
 TEST_F(ServiceDiskTest, ATimeBudgetIsWaitedForEvenOnAFullDisk) {
   if (!disk_.why_not().empty()) GTEST_SKIP() << disk_.why_not();
-  options_.disk_wait_ms = 1;
+  options_.times.disk_wait_ms = 1;
   start();
   FakeWorker worker(endpoint(), "w1", kTestTarget);
   FakeClient client(endpoint());

@@ -24,11 +24,11 @@ class ServiceTest : public testing::Test {
     options_.listen = "tcp://127.0.0.1:*";
     options_.name = "test-farm";
     // Nothing expires, however slow the machine; tests of expiry say so.
-    options_.heartbeat_ms = 1'000;
-    options_.farm.heartbeat_timeout_ms = 60'000;
-    options_.no_worker_grace_ms = 60'000;
-    options_.farm.settle_ms = 100;
-    options_.progress_ms = 1;
+    options_.times.heartbeat_ms = 1'000;
+    options_.farm.times.heartbeat_timeout_ms = 60'000;
+    options_.times.no_worker_grace_ms = 60'000;
+    options_.farm.times.settle_ms = 100;
+    options_.times.progress_ms = 1;
     options_.create_search = scripted_searches(counters_);
   }
   ~ServiceTest() override { stop(); }
@@ -47,9 +47,9 @@ class ServiceTest : public testing::Test {
     EXPECT_TRUE(status_.ok());
   }
   void expire_quickly() {
-    options_.heartbeat_ms = 50;
-    options_.farm.heartbeat_timeout_ms = 400;
-    options_.no_worker_grace_ms = 300;
+    options_.times.heartbeat_ms = 50;
+    options_.farm.times.heartbeat_timeout_ms = 400;
+    options_.times.no_worker_grace_ms = 300;
   }
   Service& service() { return *service_; }
   std::string endpoint() const { return service_->endpoint(); }

@@ -31,7 +31,7 @@ class ServiceLiveTest : public ServiceTest {
  protected:
   ServiceLiveTest() {
     counters_->hands_out = true;
-    options_.news_ms = 1;
+    options_.times.news_ms = 1;
   }
   // What the farm answers to a pull of the graph's plan: its packet.
   common::Packet pull(FakeClient& client, common::PullPlan ask,
@@ -142,7 +142,7 @@ TEST_F(ServiceLiveTest, WhoWatchesIsToldAndGetsOnlyWhatIsNew) {
 }
 
 TEST_F(ServiceLiveTest, NewsOfOnePlanAreBoundedInRate) {
-  options_.news_ms = 60'000;
+  options_.times.news_ms = 60'000;
   start();
   FakeWorker worker(endpoint(), "w1", kTestTarget);
   FakeClient watcher(endpoint()), submitter(endpoint());

@@ -116,8 +116,8 @@ class ServiceLoadTest : public ServiceTest {
 TEST_F(ServiceLoadTest, AClientThatNeverReadsHoldsLittleMemoryAndIsToldSo) {
   constexpr size_t kQueue = 65'536, kBacklog = 65'536;
   constexpr int kRequests = 1'000;  // in a round
-  options_.peer_queue_bytes = kQueue;
-  options_.backlog_bytes = kBacklog;
+  options_.limits.peer_queue_bytes = kQueue;
+  options_.limits.backlog_bytes = kBacklog;
   start();
   DeafClient deaf(endpoint());
   deaf.send(common::ClientHello{"deaf", common::kProtocolVersion, "test"});
@@ -144,9 +144,9 @@ TEST_F(ServiceLoadTest, AClientThatNeverReadsHoldsLittleMemoryAndIsToldSo) {
 }
 
 TEST_F(ServiceLoadTest, RefusalsForLackOfRoomSayWhenToTryAgain) {
-  options_.jobs_max = 1;
-  options_.subscribers_max = 2;
-  options_.try_again_ms = 7'000;
+  options_.limits.jobs_max = 1;
+  options_.limits.subscribers_max = 2;
+  options_.times.try_again_ms = 7'000;
   start();
   FakeWorker worker(endpoint(), "w1", kTestTarget);
   worker.answers_max = 0;
@@ -168,7 +168,7 @@ TEST_F(ServiceLoadTest, RefusalsForLackOfRoomSayWhenToTryAgain) {
 }
 
 TEST_F(ServiceLoadTest, UrgentJobsSearchFirstAndKeepTheirPriority) {
-  options_.searches_max = 1;
+  options_.limits.searches_max = 1;
   start();
   FakeWorker worker(endpoint(), "w1", kTestTarget);
   worker.answers_max = 0;
@@ -201,7 +201,7 @@ TEST_F(ServiceLoadTest, UrgentJobsSearchFirstAndKeepTheirPriority) {
 }
 
 TEST_F(ServiceLoadTest, JobsWithoutWorkersKeepNoIdleWorkerWaiting) {
-  options_.searches_max = 2;
+  options_.limits.searches_max = 2;
   start();
   FakeWorker worker(endpoint(), "w1", kTestTarget);
   FakeClient client(endpoint());
@@ -225,12 +225,12 @@ TEST_F(ServiceLoadTest, JobsWithoutWorkersKeepNoIdleWorkerWaiting) {
 TEST_F(ServiceLoadTest, TenantsTakeTurnsToSearch) {
   common::KeyPair keys[] = {common::make_key_pair(), common::make_key_pair(),
                             common::make_key_pair()};
-  options_.secure = true;
+  options_.access.secure = true;
   std::string allowed = keys[0].public_key + " first submit\n" + keys[1].public_key +
                         " second submit\n" + keys[2].public_key + " shared worker\n";
   ASSERT_TRUE(common::make_directories(options_.state).ok());
   ASSERT_TRUE(common::write_file_atomic(options_.state + "/allow", common::as_bytes(allowed)).ok());
-  options_.searches_max = 2;
+  options_.limits.searches_max = 2;
   start();
   auto of = [&](int who) { return common::ClientKeys{keys[who], public_key()}; };
   FakeWorker worker(endpoint(), "w1", kTestTarget, 8, of(2));

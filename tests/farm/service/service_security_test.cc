@@ -25,7 +25,7 @@ using common::Code;
 class ServiceSecurityTest : public ServiceTest {
  protected:
   ServiceSecurityTest() {
-    options_.secure = true;
+    options_.access.secure = true;
     options_.listen = "tcp://127.0.0.1:*";
   }
 
@@ -174,8 +174,8 @@ TEST_F(ServiceSecurityTest, ATenantsJobsAreItsOwn) {
 TEST_F(ServiceSecurityTest, ATenantHasItsShareOfJobsAndSearches) {
   common::KeyPair a = grant("team-a", "submit,read"), b = grant("team-b", "submit,read");
   common::KeyPair boss = grant("operators", "read,admin"), hand = grant("workers", "worker");
-  options_.searches_max = 2;
-  options_.tenant_jobs_max = 2;
+  options_.limits.searches_max = 2;
+  options_.limits.tenant_jobs_max = 2;
   start();
   FakeWorker worker(endpoint(), "w1", kTestTarget, 2, at_farm(hand));
   worker.answers_max = 0;
@@ -205,7 +205,7 @@ TEST_F(ServiceSecurityTest, ATenantHasItsShareOfJobsAndSearches) {
 
 TEST_F(ServiceSecurityTest, ATenantsGraphsTakeItsShareOfMemory) {
   common::KeyPair a = grant("team-a", "submit"), b = grant("team-b", "submit");
-  options_.tenant_graph_bytes_max = 1;
+  options_.limits.tenant_graph_bytes_max = 1;
   start();
   auto first = client(a), second = client(b);
   first->submit(scripted_graph(8), request());
@@ -501,7 +501,7 @@ TEST_F(ServiceSecurityTest, PlansOfAnEarlierKeyThatIsNamedAreSignedAnew) {
     owner->submit(scripted_graph(8), request());
     ASSERT_TRUE(converse({&worker, owner.get()}, [&] { return owner->plan() != nullptr; }));
     first = *owner->last<common::PlanReady>();
-    options_.earlier_keys = {owner->last<common::Welcome>()->signing_key};
+    options_.access.earlier_keys = {owner->last<common::Welcome>()->signing_key};
   }
   stop();
   ASSERT_EQ(::unlink((options_.state + "/signing.key").c_str()), 0);
@@ -511,7 +511,7 @@ TEST_F(ServiceSecurityTest, PlansOfAnEarlierKeyThatIsNamedAreSignedAnew) {
   owner->send(common::PullPlan{1, first.plan_key});
   ASSERT_TRUE(converse({owner.get()}, [&] { return owner->plan() != nullptr; }));
   common::PublicKey signer = owner->last<common::Welcome>()->signing_key;
-  EXPECT_NE(signer, options_.earlier_keys[0]);
+  EXPECT_NE(signer, options_.access.earlier_keys[0]);
   clients::PlanTrust trust{signer, "team-a", {}};
   EXPECT_TRUE(clients::open_signed_plan(owner->plan()->blob.bytes, trust).ok());
   EXPECT_NE(owner->last<common::PlanReady>()->plan, first.plan);

@@ -21,7 +21,7 @@ using common::Digest;
 class ServiceTeamsTest : public ServiceTest {
  protected:
   ServiceTeamsTest() {
-    options_.secure = true;
+    options_.access.secure = true;
     std::filesystem::create_directories(options_.state);
     hand_ = grant("workers", "worker");
   }

@@ -493,7 +493,7 @@ TEST_F(ServiceTest, ManyClientsOfANewGraphStartOneSearch) {
 }
 
 TEST_F(ServiceTest, JobsBeyondTheBoundWaitTheirTurn) {
-  options_.searches_max = 1;
+  options_.limits.searches_max = 1;
   start();
   FakeWorker worker(endpoint(), "w1", kTestTarget);
   worker.answers_max = 0;

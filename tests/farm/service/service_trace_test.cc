@@ -135,7 +135,7 @@ TEST_F(ServiceTraceTest, ItOutlivesTheCoordinatorAndTheJobsFailure) {
 
 TEST_F(ServiceTraceTest, ALostWorkersLeaseIsInIt) {
   expire_quickly();
-  options_.no_worker_grace_ms = 60'000;
+  options_.times.no_worker_grace_ms = 60'000;
   start();
   auto silent = std::make_unique<FakeWorker>(endpoint(), "gone", kTestTarget);
   silent->answers_max = 0;
@@ -165,8 +165,8 @@ TEST_F(ServiceTraceTest, ALostWorkersLeaseIsInIt) {
 }
 
 TEST_F(ServiceTraceTest, TracesOfEndedJobsAreBoundedInNumberAndLength) {
-  options_.ended_jobs_max = 2;
-  options_.trace_rows_max = 8;
+  options_.kept.ended_jobs_max = 2;
+  options_.kept.trace_rows_max = 8;
   start();
   std::vector<uint64_t> jobs;
   {
@@ -195,7 +195,7 @@ TEST_F(ServiceTraceTest, TracesOfEndedJobsAreBoundedInNumberAndLength) {
 }
 
 TEST_F(ServiceTraceTest, ATenantSeesItsOwnJobsOnly) {
-  options_.secure = true;
+  options_.access.secure = true;
   common::KeyPair a = common::make_key_pair(), b = common::make_key_pair();
   common::KeyPair boss = common::make_key_pair(), hand = common::make_key_pair();
   std::ofstream(options_.state + "/allow") << a.public_key << " team-a submit,read\n"

@@ -99,7 +99,7 @@ TEST_F(ServiceVersionsTest, WhatTheOtherSideDoesNotKnowIsNotSent) {
 }
 
 TEST_F(ServiceVersionsTest, NewsOfPlansAreSentToWhoKnowsThem) {
-  options_.news_ms = 1;
+  options_.times.news_ms = 1;
   start();
   FakeWorker worker(endpoint(), "w1", kTestTarget);
   FakeClient older(endpoint(), std::nullopt, kBefore), newer(endpoint());

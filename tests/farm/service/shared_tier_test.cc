@@ -30,11 +30,11 @@ class Farm {
     key_ = must(common::load_or_create_signing_key(options.state + "/signing.key"));
     options.listen = "tcp://127.0.0.1:*";
     options.name = name;
-    options.heartbeat_ms = 1'000;
-    options.farm.heartbeat_timeout_ms = 60'000;
-    options.no_worker_grace_ms = 60'000;
-    options.farm.settle_ms = 100;
-    options.progress_ms = 1;
+    options.times.heartbeat_ms = 1'000;
+    options.farm.times.heartbeat_timeout_ms = 60'000;
+    options.times.no_worker_grace_ms = 60'000;
+    options.farm.times.settle_ms = 100;
+    options.times.progress_ms = 1;
     options.create_search = scripted_searches(counters);
     options.shared.address = remote;
     // Tests of the limit say so: a busy machine is no sick store.

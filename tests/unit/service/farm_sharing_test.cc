@@ -70,11 +70,11 @@ TEST(Farm, AJobThatIdledSavesNothingUp) {
 
 TEST(Farm, RefusesWhatIsOutOfBounds) {
   Config config;
-  config.tasks_max = 3;
-  config.tasks_per_job_max = 2;
-  config.jobs_max = 2;
-  config.workers_max = 1;
-  config.targets_max = 1;
+  config.limits.tasks_max = 3;
+  config.limits.tasks_per_job_max = 2;
+  config.limits.jobs_max = 2;
+  config.limits.workers_max = 1;
+  config.limits.targets_max = 1;
   Farm farm(config);
   EXPECT_EQ(only<JobRefused>(farm.on(JobAdded{9, "", 1}))[0].refusal, Refusal::kInvalid);
   EXPECT_EQ(only<JobRefused>(farm.on(JobAdded{9, "t", 0}))[0].refusal, Refusal::kInvalid);
@@ -98,7 +98,7 @@ TEST(Farm, NextTimerIsWhenATickHasSomethingToDo) {
   Farm farm;
   EXPECT_FALSE(farm.scheduler.next_timer_ns().has_value());
   farm.hello(5);
-  EXPECT_EQ(farm.scheduler.next_timer_ns(), (1000 + farm.config.heartbeat_timeout_ms) * kMs);
+  EXPECT_EQ(farm.scheduler.next_timer_ns(), (1000 + farm.config.times.heartbeat_timeout_ms) * kMs);
   farm.on(WorkerGone{5, 1, true});
   EXPECT_FALSE(farm.scheduler.next_timer_ns().has_value());
 }

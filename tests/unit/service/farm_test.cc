@@ -22,7 +22,7 @@ TEST(Farm, SendsATaskToAWorkerOfItsTargetAndCommitsItsResult) {
   EXPECT_EQ(sent[0].epoch, 1u);
   EXPECT_EQ(sent[0].attempt, 1u);
   EXPECT_EQ(sent[0].payload, 1010u);
-  EXPECT_EQ(sent[0].deadline_ns, (1000 + 1000 + farm.config.lease_slack_ms) * kMs);
+  EXPECT_EQ(sent[0].deadline_ns, (1000 + 1000 + farm.config.times.lease_slack_ms) * kMs);
   auto committed = only<TaskCommitted>(farm.result(6, 10, 1, TaskOutcome::kWrong, 77));
   ASSERT_EQ(committed.size(), 1u);
   EXPECT_EQ(committed[0].outcome, TaskOutcome::kWrong);
@@ -153,7 +153,7 @@ TEST(Farm, ARevokedLeaseIsForgottenAfterTheWorkerStoppedNamingIt) {
   farm.on(JobCancelled{1});
   farm.task(20, 2);
   EXPECT_EQ(count<SendTask>(farm.beat(5)), 0u) << "may have left before the lease arrived";
-  farm.now_ms += farm.config.settle_ms;
+  farm.now_ms += farm.config.times.settle_ms;
   EXPECT_EQ(count<SendTask>(farm.beat(5)), 1u);
 }
 
@@ -214,7 +214,8 @@ TEST(Farm, ATaskWaitsForAnotherWorkerButNotForEver) {
 
   farm.task(12);  // to 5
   farm.result(5, 12, 1, TaskOutcome::kInfra);
-  auto later = only<SendTask>(farm.pass(farm.config.elsewhere_ms, {{5, {}}, {6, {{10, 2, true}}}}));
+  auto later =
+      only<SendTask>(farm.pass(farm.config.times.elsewhere_ms, {{5, {}}, {6, {{10, 2, true}}}}));
   ASSERT_EQ(later.size(), 1u);
   EXPECT_EQ(later[0].worker, 5u) << "6 stayed busy";
 }
@@ -271,10 +272,10 @@ TEST(Farm, SuspendsAWorkerThatKeepsFailing) {
   auto third = farm.result(5, 10, 3, TaskOutcome::kInfra);
   EXPECT_EQ(count<WorkerSuspended>(third), 1u);
   EXPECT_EQ(count<SendTask>(third), 0u);
-  EXPECT_EQ(count<SendTask>(farm.tick_after(farm.config.suspend_ms_min)), 1u);
+  EXPECT_EQ(count<SendTask>(farm.tick_after(farm.config.times.suspend_ms_min)), 1u);
   auto fourth = only<WorkerSuspended>(farm.result(5, 10, 4, TaskOutcome::kInfra));
   ASSERT_EQ(fourth.size(), 1u);
-  EXPECT_EQ(fourth[0].until_ns, (farm.now_ms + 2 * farm.config.suspend_ms_min) * kMs);
+  EXPECT_EQ(fourth[0].until_ns, (farm.now_ms + 2 * farm.config.times.suspend_ms_min) * kMs);
 }
 
 TEST(Farm, AVerdictEndsAWorkersRowOfFailures) {
@@ -494,7 +495,7 @@ TEST(Farm, TellsAJobThatNoWorkerHasItsTarget) {
   farm.job(1);
   farm.hello(5, 1, "cpu");
   farm.task(10, 1, "", "cuda:sm_90");
-  int64_t grace = farm.config.no_worker_grace_ms;
+  int64_t grace = farm.config.times.no_worker_grace_ms;
   EXPECT_EQ(count<NoWorkerForTarget>(farm.pass(grace - 1, {{5, {}}})), 0u);
   auto told = only<NoWorkerForTarget>(farm.pass(1, {{5, {}}}));
   ASSERT_EQ(told.size(), 1u);
@@ -515,13 +516,13 @@ TEST(Farm, WorkersThatLeaveOrOfferNothingAreNoWorkers) {
   farm.task(11);
   farm.on(WorkerDrain{5, 1});
   farm.hello(6, 0);
-  auto told = farm.pass(farm.config.no_worker_grace_ms, {{5, {{10, 1, true}}}, {6, {}}});
+  auto told = farm.pass(farm.config.times.no_worker_grace_ms, {{5, {{10, 1, true}}}, {6, {}}});
   EXPECT_EQ(count<NoWorkerForTarget>(told), 0u) << "heartbeats of 6 offer a slot";
   Farm idle;
   idle.job(1);
   idle.hello(6, 0);
   idle.task(10);
-  auto all = idle.pass(idle.config.no_worker_grace_ms, {});
+  auto all = idle.pass(idle.config.times.no_worker_grace_ms, {});
   EXPECT_EQ(count<NoWorkerForTarget>(all), 1u);
   auto cancelled = idle.on(JobCancelled{1});
   EXPECT_EQ(count<NoWorkerCleared>(cancelled), 1u);
@@ -535,7 +536,7 @@ TEST(Farm, AStalledCoordinatorDoesNotDeclareItsWorkersDead) {
   farm.pass(2000, {{5, {{10, 1, true}}}});
   EXPECT_TRUE(farm.tick_after(60'000).empty()) << "the process slept for a minute";
   EXPECT_EQ(count<TaskCommitted>(farm.result(5, 10, 1)), 1u);
-  EXPECT_EQ(count<WorkerLost>(farm.pass(farm.config.heartbeat_timeout_ms, {})), 1u);
+  EXPECT_EQ(count<WorkerLost>(farm.pass(farm.config.times.heartbeat_timeout_ms, {})), 1u);
 }
 
 }  // namespace

@@ -13,9 +13,9 @@
 namespace coordinator::service {
 
 // Not thread-safe. A plan may be lost on the way: better ones follow.
-class InterimPlans {
+class InterimPublisher {
  public:
-  InterimPlans(const JobScope& scope, const SentPrograms& programs)
+  InterimPublisher(const JobScope& scope, const SentPrograms& programs)
       : scope_(scope), programs_(programs) {}
 
   void publish(SearchOutcome outcome);

@@ -1,4 +1,4 @@
-#include "coordinator/service/job/interim_plans.h"
+#include "coordinator/service/job/interim_publisher.h"
 
 #include <utility>
 
@@ -8,7 +8,7 @@
 
 namespace coordinator::service {
 
-void InterimPlans::publish(SearchOutcome outcome) {
+void InterimPublisher::publish(SearchOutcome outcome) {
   if (under_way_) {
     next_ = std::move(outcome);
     return;
@@ -38,17 +38,17 @@ void InterimPlans::publish(SearchOutcome outcome) {
   under_way_->begin();
 }
 
-void InterimPlans::close() {
+void InterimPublisher::close() {
   next_.reset();
   if (under_way_ && !under_way_->is_keeping()) under_way_.reset();
 }
 
-void InterimPlans::when_idle(std::function<void()> then) {
+void InterimPublisher::when_idle(std::function<void()> then) {
   if (!under_way_) return then();
   when_idle_ = std::move(then);
 }
 
-void InterimPlans::ended(const common::Status& status) {
+void InterimPublisher::ended(const common::Status& status) {
   // It is called by the publication, whose members it may still hold.
   std::unique_ptr<Publication> over = std::move(under_way_);
   if (!status.ok()) {
