@@ -93,6 +93,77 @@ Scope scope_of(std::string_view statement) {
   return has_parameters ? Scope::kFunction : Scope::kOther;
 }
 
+// What `statement` declares, without template arguments, initialisers and what is in braces.
+std::string declaration_in(std::string_view statement) {
+  std::string out;
+  int angles = 0, nested = 0;
+  bool is_initialiser = false;
+  for (char c : statement) {
+    if (c == '<') ++angles;
+    if (angles == 0 && (c == '{' || c == '(')) ++nested;
+    if (angles == 0 && nested == 0 && c == '=') is_initialiser = true;
+    if (angles == 0 && nested == 0 && c == ',') is_initialiser = false;
+    const bool is_inside = angles > 0 || (nested > 0 && c != '(') || is_initialiser;
+    if (!is_inside) out += c;
+    if (angles == 0 && nested > 0 && (c == '}' || c == ')')) --nested;
+    if (c == '>' && angles > 0) --angles;
+  }
+  return out;
+}
+
+// The data members that a statement of a type's body declares.
+int members_in(std::string_view statement) {
+  if (has_word(statement, "operator")) return 0;
+  std::string text = declaration_in(statement);
+  for (std::string_view label : {"public:", "private:", "protected:"}) {
+    const size_t at = text.find(label);
+    if (at != std::string::npos) text.erase(0, at + label.size());
+  }
+  const size_t first = text.find_first_not_of(" \n");
+  if (first == std::string::npos || text.find('(') != std::string::npos) return 0;
+  text.erase(0, first);
+  for (std::string_view word : {"using", "typedef", "friend", "static", "template", "enum",
+                                "extern", "class", "struct", "union"}) {
+    // "struct stat info" is a member, "struct Link" announces a type.
+    const bool is_type = word == "class" || word == "struct" || word == "union";
+    if (!has_word(is_type ? text.substr(0, word.size()) : text, word)) continue;
+    if (!is_type || std::count(text.begin(), text.end(), ' ') == 1) return 0;
+  }
+  return 1 + static_cast<int>(std::count(text.begin(), text.end(), ','));
+}
+
+// The name in "class Name final : public Base"; empty for a type without one.
+std::string type_name(std::string_view statement) {
+  for (std::string_view word : {"class ", "struct ", "union "}) {
+    const size_t at = statement.find(word);
+    if (at == std::string_view::npos) continue;
+    const std::string_view rest = statement.substr(at + word.size());
+    const size_t end = std::min(rest.find_first_of(" \n{"), rest.size());
+    return std::string(rest.substr(0, end));
+  }
+  return "";
+}
+
+// Whether "struct stat info" is in front of the brace: a variable's initialiser begins.
+bool is_variable_of_type(std::string_view statement) {
+  const std::string name = type_name(statement);
+  if (name.empty()) return false;
+  const std::string_view rest = statement.substr(statement.find(name) + name.size());
+  const size_t next = rest.find_first_not_of(" \n");
+  if (next == std::string_view::npos || rest[next] == ':') return false;
+  return !has_word(rest, "final");
+}
+
+// The place of the brace that closes the one at `open`.
+size_t closing_brace(std::string_view code, size_t open) {
+  int depth = 0;
+  for (size_t i = open; i < code.size(); ++i) {
+    if (code[i] == '{') ++depth;
+    if (code[i] == '}' && --depth == 0) return i;
+  }
+  return code.size();
+}
+
 // The code without preprocessor lines, whose braces need not balance.
 std::string without_directives(const std::string& code) {
   std::string out = code;
@@ -207,6 +278,41 @@ std::vector<Function> functions_of(const SourceFile& file) {
     }
   }
   return functions;
+}
+
+std::vector<Type> types_of(const SourceFile& file) {
+  const std::string code = without_directives(file.code);
+  std::vector<Type> types, open;  // an open namespace has no members that count
+  size_t statement = 0;
+  for (size_t i = 0; i < code.size(); ++i) {
+    const std::string_view before = std::string_view(code).substr(statement, i - statement);
+    if (code[i] == '{') {
+      const std::string declared = declaration_in(before);
+      Scope scope = has_word(before, "operator") ? Scope::kFunction : scope_of(declared);
+      if (scope == Scope::kType && is_variable_of_type(declared)) scope = Scope::kOther;
+      if (scope == Scope::kNamespace || (scope == Scope::kType && !has_word(declared, "enum"))) {
+        const int line =
+            1 + static_cast<int>(
+                    std::count(code.begin(), code.begin() + static_cast<std::ptrdiff_t>(i), '\n'));
+        open.push_back({line, scope == Scope::kType ? type_name(before) : "", 0});
+        statement = i + 1;
+        continue;
+      }
+      i = closing_brace(code, i);
+      // A member's initialiser is a part of its statement.
+      if (scope != Scope::kOther) statement = i + 1;
+    } else if (code[i] == ';') {
+      if (!open.empty()) open.back().members += members_in(before);
+      statement = i + 1;
+    } else if (code[i] == '}') {
+      if (!open.empty()) {
+        if (!open.back().name.empty()) types.push_back(open.back());
+        open.pop_back();
+      }
+      statement = i + 1;
+    }
+  }
+  return types;
 }
 
 }  // namespace tidy

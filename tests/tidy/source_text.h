@@ -43,6 +43,15 @@ struct Function {
 };
 std::vector<Function> functions_of(const SourceFile& file);
 
+// A class, struct or union with a body: its first line, and how many data members it declares.
+// Those of its bases and of types within it are not its own; static ones are nobody's.
+struct Type {
+  int line = 0;
+  std::string name;
+  int members = 0;
+};
+std::vector<Type> types_of(const SourceFile& file);
+
 // `text` split at newlines, without them.
 std::vector<std::string_view> lines_of(std::string_view text);
 

@@ -82,6 +82,7 @@ TEST(Tidy, TheTreeKeepsTheRules) {
     append(all, library_owner(file));
     append(all, header_opening(file));
     append(all, lengths(file));
+    append(all, members(file));
     append(all, file_name(file));
     append(all, listed(file, lists_beside(file.path)));
   }
@@ -189,6 +190,48 @@ TEST(Tidy, FunctionsAreFoundWhereTheyAre) {
   }
   const std::vector<std::pair<int, int>> expected = {{4, 5}, {11, 3}, {18, 1}};
   EXPECT_EQ(found, expected);
+}
+
+TEST(Tidy, MembersAreCountedWhereTheyAre) {
+  const std::string text =
+      "namespace n {\n"
+      "struct Outer final : Base {\n"  // 2
+      "  using List = std::vector<int>;\n"
+      "  Outer() : a{1}, b(2) { int local = 0; }\n"
+      "  bool operator<(const Outer& other) const { return a < other.a; }\n"
+      "  static constexpr int kNone = 0;\n"
+      "  struct Inner {\n"  // 7
+      "    int x, y = 2;\n"
+      "  };\n"
+      "  enum class Kind { kOne, kTwo };\n"
+      "  struct Later;\n"
+      "  int a, b;\n"
+      "  std::function<void(int, int)> done = {};\n"
+      "  std::map<int, Inner> inner{{1, {}}};\n"
+      "  const std::shared_ptr<int> self_ = std::make_shared<int>(1, 2);\n"
+      " private:\n"
+      "  struct stat info {};\n"
+      "  int count() const;\n"
+      "  Kind kind{Kind::kOne};\n"
+      "};\n"
+      "int global;\n"
+      "}\n";
+  std::vector<std::pair<std::string, int>> found;
+  for (const Type& type : types_of(sample("a/b/c.h", text))) {
+    found.emplace_back(type.name, type.members);
+  }
+  const std::vector<std::pair<std::string, int>> expected = {{"Inner", 2}, {"Outer", 7}};
+  EXPECT_EQ(found, expected);
+}
+
+TEST(Tidy, MembersAreBounded) {
+  const auto with = [](int count) {
+    std::string text = "struct A {\n";
+    for (int i = 0; i < count; ++i) text += "  int m" + std::to_string(i) + ";\n";
+    return sample("a/b/c.h", text + "};\n");
+  };
+  EXPECT_EQ(members(with(15)).size(), 0u);
+  EXPECT_EQ(members(with(16)).size(), 1u);
 }
 
 TEST(Tidy, WordsOfUnfinishedWorkAreRefused) {
