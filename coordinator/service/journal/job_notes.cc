@@ -56,8 +56,8 @@ void JobNotes::told_to_finish(int64_t candidates) {
   });
 }
 
-void JobNotes::result(std::shared_ptr<const TaskDone> done, std::string device, int64_t wall_ns,
-                      Commits::Write rows, Commits::Done kept) {
+void JobNotes::result(const std::shared_ptr<const TaskDone>& done, std::string device,
+                      int64_t wall_ns, Commits::Write rows, Commits::Done kept) {
   commits_.put(
       [job = job_, n = next_++, device = std::move(device), done, wall_ns,
        rows = std::move(rows)](cache::Changes& changes) {

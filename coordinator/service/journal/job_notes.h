@@ -28,7 +28,7 @@ class JobNotes {
   void told_to_finish(int64_t candidates);
   // A result, with what its kernels took on `device`, measured at `wall_ns`; `rows` are written
   // with it.
-  void result(std::shared_ptr<const TaskDone> done, std::string device, int64_t wall_ns,
+  void result(const std::shared_ptr<const TaskDone>& done, std::string device, int64_t wall_ns,
               Commits::Write rows, Commits::Done kept);
   // Nothing of the job is to be taken up again.
   void removal();
@@ -36,7 +36,7 @@ class JobNotes {
   void put(Commits::Write write) const;
   // Once all that was noted so far is on the disk, or why it is not.
   void when_written(Commits::Done done) const {
-    commits_.put([](cache::Changes&) {}, done);
+    commits_.put([](cache::Changes&) {}, std::move(done));
   }
 
  private:
