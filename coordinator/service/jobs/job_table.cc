@@ -366,7 +366,7 @@ void JobTable::reverify(const common::Principal& who, Reverified done) {
   });
 }
 
-std::vector<Digest> JobTable::make_anew(std::vector<std::pair<std::string, EarlierPlan>> plans) {
+std::vector<Digest> JobTable::make_anew(std::vector<std::pair<std::string, EarlierPlan>>&& plans) {
   std::vector<Digest> begun;
   for (auto& [owner, plan] : plans) {
     Digest id = plan.id;

@@ -109,7 +109,7 @@ class JobTable final : public TaskSink {
                                              const common::PlanKey& key, const std::string& machine,
                                              common::SharedBytes graph);
   // Begins what the reverifier has room for. Returns whose ids.
-  std::vector<common::Digest> make_anew(std::vector<std::pair<std::string, EarlierPlan>> plans);
+  std::vector<common::Digest> make_anew(std::vector<std::pair<std::string, EarlierPlan>>&& plans);
   void park(const std::string& peer, const common::Principal& who, const common::Submit& request,
             common::SharedBytes graph, farm::JobId behind = 0);
   void try_parked(int64_t now_ns);
