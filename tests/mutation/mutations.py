@@ -555,8 +555,8 @@ MUTATIONS = [
     ("gpu lines", CUDA + "ordered.cc",
      "most <= width && width * kPairBytes <= kStaticSharedBytes", "true"),
     ("gpu lines", CUDA + "ordered.cc", "length_ * Expr(2)", "length_"),
-    ("gpu lines", CUDA + "ordered.cc", '"lf_pair pair = {~(uint64_t)0, i};"',
-     '"lf_pair pair = {0, i};"'),
+    ("gpu lines", CUDA + "ordered.cc", '"pairs[i] = lf_pair{~(uint64_t)0, i};"',
+     '"pairs[i] = lf_pair{0, i};"'),
     ("gpu lines", CUDA + "units.cc", r'"  if (begin >= units) return;\n"', '""'),
     # ---- products
     ("gpu tile", CUDA + "tile/tile_block.cc",

@@ -611,26 +611,13 @@ KernelProfile walk(const Graph& body, const std::vector<int64_t>& symbols, bool 
   return best;
 }
 
-double longest_sum(const Graph& body, const std::vector<int64_t>& symbols) {
-  double longest = 0;
-  for (const Node& node : body.nodes) {
-    if (node.op != Op::kReduce && node.op != Op::kSoftmax && node.op != Op::kNorm) continue;
-    const common::Shape& operand = body.node(node.operands[0]).shape;
-    double rows = node.op == Op::kReduce ? common::count_elements(node.shape, symbols)
-                                         : common::count_elements(operand, symbols) /
-                                               common::count_elements({operand.back()}, symbols);
-    longest = std::max(longest, common::count_elements(operand, symbols) / std::max(1.0, rows));
-  }
-  return longest;
-}
-
 }  // namespace
 
 KernelProfile profile_kernel(const common::Kernel& kernel, const std::vector<int64_t>& symbols) {
   bool is_loops = kernel.form == common::Template::kLoops;
   KernelProfile profile = walk(kernel.body, symbols, is_loops);
   note_transforms(kernel.body, symbols, profile);
-  profile.longest_sum = longest_sum(kernel.body, symbols);
+  profile.longest_sum = longest_sum(kernel, symbols);
   if (kernel.form != common::Template::kAttention) return profile;
   auto form = common::attention_form(kernel.body);
   double share = form ? visible_share(*form, symbols) : 1;

@@ -109,6 +109,71 @@ SortWork sort_work(const Graph& body, const Node& node, double elements,
   return {rows * (kDigits * counted + digits * moved), 0};
 }
 
+namespace {
+
+double sum_length(const Graph& body, const Node& sum, const std::vector<int64_t>& symbols) {
+  const common::Shape& operand = body.node(sum.operands[0]).shape;
+  double elements = common::count_elements(operand, symbols);
+  double rows = sum.op == Op::kReduce
+                    ? common::count_elements(sum.shape, symbols)
+                    : elements / common::count_elements({operand.back()}, symbols);
+  return elements / std::max(1.0, rows);
+}
+
+// Whether a softmax or a norm computes its sums along the axis that the output sorts or scans.
+bool is_along_axis(const Graph& body, const Node& node) {
+  const Node& output = body.node(body.outputs[0].node);
+  int axis = output.op == Op::kSort ? common::attr<common::SortAttr>(output).axis
+                                    : common::attr<common::ScanAttr>(output).axis;
+  if (node.op == Op::kSoftmax) return common::attr<common::SoftmaxAttr>(node).axis == axis;
+  int rank = static_cast<int>(node.shape.size());
+  return node.op == Op::kNorm && axis >= rank - common::attr<common::NormAttr>(node).axes;
+}
+
+// Nodes whose elements a line of the output is made of, one of each for an element.
+std::vector<char> along_line(const Graph& body) {
+  std::vector<char> along(body.nodes.size(), 0);
+  const Node& output = body.node(body.outputs[0].node);
+  for (NodeId operand : output.operands) along[static_cast<size_t>(operand)] = 1;
+  for (size_t id = body.nodes.size(); id-- > 0;) {
+    const Node& node = body.nodes[id];
+    bool is_elementwise = node.op == Op::kUnary || node.op == Op::kBinary ||
+                          node.op == Op::kSelect || node.op == Op::kCast;
+    if (along[id] == 0 || !is_elementwise) continue;
+    for (NodeId operand : node.operands) along[static_cast<size_t>(operand)] = 1;
+  }
+  return along;
+}
+
+// Threads that walk a line of the output together; 1 where each has lines of its own.
+double line_threads(const Graph& body, const std::vector<int64_t>& symbols) {
+  constexpr double kScan = 256, kSortLeast = 32, kSortMost = 1024;
+  const Node& output = body.node(body.outputs[0].node);
+  if (output.op == Op::kSort) {
+    auto axis = static_cast<size_t>(common::attr<common::SortAttr>(output).axis);
+    return std::clamp(size_of(output.shape[axis], symbols) / 2, kSortLeast, kSortMost);
+  }
+  auto axis = static_cast<size_t>(common::attr<common::ScanAttr>(output).axis);
+  return axis + 1 == output.shape.size() ? kScan : 1;
+}
+
+}  // namespace
+
+double longest_sum(const common::Kernel& kernel, const std::vector<int64_t>& symbols) {
+  const Graph& body = kernel.body;
+  bool has_lines = kernel.form == common::Template::kSort || kernel.form == common::Template::kScan;
+  std::vector<char> along = has_lines ? along_line(body) : std::vector<char>(body.nodes.size(), 0);
+  double threads = has_lines ? line_threads(body, symbols) : 1;
+  double longest = 0;
+  for (size_t id = 0; id < body.nodes.size(); ++id) {
+    const Node& node = body.nodes[id];
+    if (node.op != Op::kReduce && node.op != Op::kSoftmax && node.op != Op::kNorm) continue;
+    bool is_shared = along[id] != 0 && is_along_axis(body, node);
+    longest = std::max(longest, sum_length(body, node, symbols) / (is_shared ? threads : 1));
+  }
+  return longest;
+}
+
 double effort(const KernelProfile& profile) {
   constexpr double kLanes = 16, kRun = 10, kRowSum = 10, kFunction = 20, kDivision = 6;
   double sum = profile.row_sums * kRowSum;

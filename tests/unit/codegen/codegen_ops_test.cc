@@ -302,6 +302,29 @@ TEST(CodegenOps, OrderedOperationsHoldReductions) {
   batch.check_all();
 }
 
+// As a router orders its experts: a line's threads compute the softmax that they sort, also where
+// they are more than its elements.
+TEST(CodegenOps, SortsOfSoftmax) {
+  Random random(13);
+  KernelBatch batch;
+  for (int64_t experts : {6, 100, 128}) {
+    for (int axis : {0, 1}) {
+      GraphBuilder b;
+      std::vector<int64_t> sizes = {3, experts};
+      if (axis == 0) std::swap(sizes[0], sizes[1]);
+      Shape shape(sizes.begin(), sizes.end());
+      NodeId scores = b.cast(input(b, DType::kBfloat16, shape), DType::kFloat32);
+      NodeId softmax =
+          b.raw({Op::kSoftmax, DType::kFloat32, shape, {scores}, SoftmaxAttr{axis, false}});
+      b.output(b.sort_indices(softmax, axis, true));
+      batch.add(Template::kSort, {}, b.finish(),
+                {random_tensor(random, DType::kBfloat16, sizes, -4, 4)});
+    }
+  }
+  batch.compile();
+  batch.check_all();
+}
+
 // One step's keys into a cache: heads that are normalised and rotated, stored at a position that
 // may lie outside of it. On a GPU loops compute them, wherever the sums of a head are.
 TEST(CodegenOps, ScattersOfRotatedHeads) {

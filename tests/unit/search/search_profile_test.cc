@@ -161,6 +161,23 @@ TEST(Profile, ShortRowsAreSortedByInsertionAndLongOnesByDigits) {
   EXPECT_LT(sorted(400), sorted(100) * 4);
 }
 
+// On a GPU a line's threads add up the line's sums together; along another axis each adds up its
+// own.
+TEST(Profile, LinesShareTheSumsOfWhatTheySort) {
+  auto sorted = [](int axis) {
+    GraphBuilder b;
+    IrNode x = input(b, {512, 512});
+    if (axis >= 0) {
+      x = b.raw({common::Op::kSoftmax, DType::kFloat32, {512, 512}, {x},
+                 common::SoftmaxAttr{axis, false}});
+    }
+    Graph body = finish(b, b.sort_indices(x, 1, true));
+    return predict_ns({Template::kSort, {}, body}, {}, device_terms({"cuda-sm_90a"}));
+  };
+  EXPECT_LT(sorted(1), sorted(-1) * 1.5);
+  EXPECT_GT(sorted(0), sorted(-1) * 5);
+}
+
 // Six steps: four and two, unless each chooses by a byte.
 TEST(Profile, ShortRowsThatChooseAreComputedStepByStep) {
   auto softmax = [](bool masked) {

@@ -1,6 +1,8 @@
 #include "worker/codegen/cuda/ordered.h"
 
 #include <algorithm>
+#include <set>
+#include <utility>
 
 #include "common/base/cat.h"
 #include "common/lowering/body/body_emitter.h"
@@ -24,6 +26,7 @@ using common::Graph;
 using common::Indices;
 using common::linear_position;
 using common::Node;
+using common::NodeId;
 using common::Op;
 using common::Result;
 using common::ScanAttr;
@@ -163,8 +166,20 @@ class CudaScanEmitter : public LineEmitter {
 
 class CudaSortEmitter : public LineEmitter {
  public:
-  explicit CudaSortEmitter(const Graph& body)
-      : LineEmitter(body, attr<SortAttr>(body.node(body.outputs[0].node)).axis) {}
+  // `kept`: nodes whose values along a line threads keep in registers.
+  explicit CudaSortEmitter(const Graph& body, std::set<NodeId> kept = {})
+      : LineEmitter(body, attr<SortAttr>(body.node(body.outputs[0].node)).axis) {
+    emitter_.set_choices({.fused = {}, .flat = {}, .staged = std::move(kept)});
+  }
+
+  // After run(): what several loops over a line asked for.
+  std::set<NodeId> repeated() const {
+    std::set<NodeId> nodes;
+    for (const auto& [node, uses] : emitter_.row_uses()) {
+      if (uses > 1) nodes.insert(node);
+    }
+    return nodes;
+  }
 
   Result<GpuFunction> run() {
     int64_t most = writer_.bounds().upper(length_);
@@ -181,15 +196,16 @@ class CudaSortEmitter : public LineEmitter {
     }
     std::string n = writer_.text(length_);
     writer_.line(cat("int64_t all = 2;\n    while (all < ", n, ") all *= 2;"));
-    writer_.open(true);
-    writer_.line("lf_pair pair = {~(uint64_t)0, i};");
-    writer_.open(true);
-    Expr i = Expr::index(writer_.bind_index("i", length_, writer_.depth()));
+    Expr i = emitter_.team().open(length_);
     common::DType dtype = body_.node(node_.operands[0]).dtype;
-    writer_.line(cat("pair.key = ", sort_key(node_, dtype, element(i)), ";"));
-    writer_.close(cat("if (i < ", n, ")"));
-    writer_.line("pairs[i] = pair;");
-    writer_.close(counting_loop("i", "member", "all", threads));
+    std::string key = sort_key(node_, dtype, element(i)), name = writer_.text(i);
+    writer_.line(cat("pairs[", name, "] = lf_pair{", key, ", ", name, "};"));
+    emitter_.team().close();
+    if (!length_.is_constant(width)) {
+      writer_.open(true);
+      writer_.line("pairs[i] = lf_pair{~(uint64_t)0, i};");
+      writer_.close(counting_loop("i", cat(n, " + member"), "all", threads));
+    }
     writer_.line(cat("lf_sort_block<", threads, ">(pairs, all);"));
     Expr place = Expr::index(writer_.open_loop("i", length_));
     writer_.line(cat("out0[", offset(at(place)), "] = pairs[i].position;"));
@@ -214,7 +230,12 @@ Result<GpuFunction> emit_cuda_scan(const Graph& body) {
 
 Result<GpuFunction> emit_cuda_sort(const Graph& body) {
   LFARM_RETURN_IF_ERROR(check(body, Op::kSort));
-  return CudaSortEmitter(body).run();
+  CudaSortEmitter plain(body);
+  LFARM_ASSIGN_OR_RETURN(GpuFunction function, plain.run());
+  // The sums of a softmax read the line that is sorted.
+  std::set<NodeId> repeated = plain.repeated();
+  if (repeated.empty()) return function;
+  return CudaSortEmitter(body, std::move(repeated)).run();
 }
 
 }  // namespace worker
