@@ -2,6 +2,7 @@
 // after it. Rules only offer the lowering; what one kernel can hold is decided on the chosen graph
 // (common/ir/hlir/attention_form.h).
 #include <algorithm>
+#include <initializer_list>
 #include <set>
 
 #include "coordinator/rules/contraction.h"
@@ -66,15 +67,27 @@ bool is_made_of_scores(const Rewriter& r, ClassId cls) {
   return false;
 }
 
-bool feeds_softmax(const Rewriter& r, ClassId cls) {
-  bool feeds = false;
+// The classes of nodes of these kinds that the class's values lead to by elementwise operations and
+// views.
+std::set<ClassId> fed(const Rewriter& r, ClassId cls, std::initializer_list<Op> ops) {
+  std::set<ClassId> found;
   reached(r, cls, [&](ClassId from, auto&& visit) {
     r.graph().for_each_parent(from, [&](NodeId n) {
-      feeds = feeds || r.node(n).op == Op::kSoftmax;
-      if (is_elementwise(r.node(n))) visit(r.graph().class_of(n));
+      ClassId parent = r.graph().class_of(n);
+      if (std::find(ops.begin(), ops.end(), r.node(n).op) != ops.end()) found.insert(parent);
+      if (is_elementwise(r.node(n))) visit(parent);
     });
   });
-  return feeds;
+  return found;
+}
+
+// Whether a softmax of the class's values is multiplied and summed. That of a router is not: its
+// values are sorted, and a few of them are taken.
+bool feeds_attention(const Rewriter& r, ClassId cls) {
+  std::set<ClassId> softmax = fed(r, cls, {Op::kSoftmax});
+  return std::any_of(softmax.begin(), softmax.end(), [&](ClassId probabilities) {
+    return !fed(r, probabilities, {Op::kContract, Op::kReduce}).empty();
+  });
 }
 
 // ---- Rounded probabilities -------------------------------------------------------------------
@@ -304,7 +317,7 @@ void add_attention_rules(RuleMaker& m) {
       [&m](Rewriter& r, const Match& match) -> std::optional<ClassId> {
         const Node& c = m.node(match, "c");
         if (!m.is_abstract(match, "c") || reuses_operands(common::attr<common::ContractAttr>(c)) ||
-            !feeds_softmax(r, match.root)) {
+            !feeds_attention(r, match.root)) {
           return std::nullopt;
         }
         return r.add(c, {match["a"], match["b"]}, Lowering::kAttention);

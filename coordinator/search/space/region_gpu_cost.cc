@@ -1,5 +1,6 @@
 // What extraction charges an operation on a GPU, in nanoseconds.
 #include <algorithm>
+#include <cmath>
 
 #include "common/ir/hlir/builder.h"
 #include "common/ir/hlir/sizes.h"
@@ -21,6 +22,8 @@ constexpr int kReadThrough = 6;
 
 // Of a launch, what an operation pays that other operations' kernels can rarely hold as it is.
 constexpr double kOwnLaunch = 0.5;
+// Elements that a thread computes at most, of few.
+constexpr double kThreadSteps = 8;
 
 bool begins_kernel(Op op) {
   return op == Op::kContract || op == Op::kReduce || op == Op::kSoftmax || op == Op::kNorm ||
@@ -90,9 +93,11 @@ double RegionSpace::gpu_node_cost(NodeId id) const {
       profile.moved_bytes = 2 * work * static_cast<double>(common::dtype_size(node.dtype));
     }
     common::GpuKernelFacts facts = gpu_facts(common::Template::kLoops, profile);
+    facts.blocks = std::max(facts.blocks, std::ceil(work / (facts.block_threads * kThreadSteps)));
     common::GpuKernelTime time = common::gpu_kernel_time(facts, machine);
-    double launch = begins_kernel(node.op) ? kOwnLaunch * common::kGpuLaunchNs : kLeast;
-    return launch + std::max(time.issue_ns, time.dram_ns);
+    double ns = std::max(time.issue_ns, time.dram_ns);
+    if (!begins_kernel(node.op)) return kLeast + ns;
+    return kOwnLaunch * common::kGpuLaunchNs + std::max(ns, time.latency_ns);
   }
   bool is_library = lowering == Lowering::kGemm;
   common::GraphBuilder operands(region_.symbols);
@@ -134,6 +139,10 @@ double RegionSpace::gpu_node_cost(NodeId id) const {
   double ns = gpu_predict_ns(is_library ? common::Template::kGemm : common::Template::kTile,
                              profile, machine);
   if (is_library) return ns;
+  // Loops compute a product with one row as fast. They share a launch with others, and take a norm
+  // of the row into their kernel; a tile does neither.
+  bool is_row = std::min(profile.contraction.rows, profile.contraction.columns) <= 1;
+  if (is_row) return kLeast + ns;
   return kLeast + ns - (1 - kOwnLaunch) * common::kGpuLaunchNs;
 }
 
