@@ -223,6 +223,7 @@ struct LoopNest {
   prefetchInput @18 :Int32;
   prefetchBytes @19 :Int64;
   # Of a block; 0: it asks for nothing early.
+  walked @20 :List(Int32);
   struct Group {
     own @0 :LoopBand;
     width @1 :Int64;

@@ -61,18 +61,21 @@ struct Trial {
 // Finds the nest whose code is expected to take least.
 class GpuNestSearch {
  public:
+  // `walked`: reductions whose steps every thread takes.
   GpuNestSearch(const Graph& body, const Schedule& schedule, const GpuMachine& machine,
-                bool may_split)
+                bool may_split, std::set<NodeId> walked)
       : body_(body),
         schedule_(schedule),
         machine_(machine),
         may_split_(may_split),
+        walked_(std::move(walked)),
         groups_(group_outputs(body)),
         widths_(access_widths()) {}
 
   Result<TimedNest> run() {
     LoopNest nest = plain_loops(body_);
     nest.grid = nest.shared.extents.size();
+    nest.reductions.walked = walked_;
     if (groups_.size() > 1) nest.threads.threads = kGroupThreads;
     LFARM_RETURN_IF_ERROR(accept(nest));
     std::vector<size_t> rows_of_loads = best_->rows_of_loads;
@@ -161,7 +164,7 @@ class GpuNestSearch {
     facts.thread_instructions = work.instructions * threads;
     facts.sector_bytes = (work.sector_bytes + work.shared_sector_bytes * kNearShare) * threads;
     facts.dram_bytes =
-        std::min(buffer_bytes(sizes), (work.sector_bytes + work.shared_sector_bytes) * threads);
+        std::min(asked_bytes(sizes), (work.sector_bytes + work.shared_sector_bytes) * threads);
     facts.in_flight_bytes = std::max(1.0, work.in_flight_bytes);
     facts.wait_clocks = std::max(1.0, work.rounds) * kGpuMemoryClocks + work.exchange_clocks +
                         work.instructions * kStallClocks;
@@ -171,7 +174,8 @@ class GpuNestSearch {
     return facts;
   }
 
-  double buffer_bytes(const std::vector<int64_t>& sizes) const {
+  // Each byte once: of what is gathered from, the rows that are chosen.
+  double asked_bytes(const std::vector<int64_t>& sizes) const {
     double bytes = 0;
     for (double read : bytes_read(body_, sizes)) bytes += read;
     for (double written : bytes_written(body_, sizes)) bytes += written;
@@ -466,11 +470,28 @@ class GpuNestSearch {
   const Schedule& schedule_;
   const GpuMachine& machine_;
   const bool may_split_;
+  const std::set<NodeId> walked_;
   const std::vector<OutputGroup> groups_;
   const std::vector<int64_t> widths_;
   LoopNest nest_;
   std::optional<Trial> best_;
 };
+
+// Reductions of few steps each of which reduces, such as what the chosen experts of a token add up
+// to: where threads shared those steps, each would reduce by itself.
+std::set<NodeId> sums_of_reductions(const Graph& body) {
+  std::set<NodeId> sums;
+  std::vector<char> reduces(body.nodes.size(), 0);
+  for (size_t id = 0; id < body.nodes.size(); ++id) {
+    const Node& node = body.nodes[id];
+    bool within = std::any_of(node.operands.begin(), node.operands.end(),
+                              [&](NodeId operand) { return reduces[at(operand)] != 0; });
+    reduces[id] = within || node.op == Op::kReduce;
+    auto number = static_cast<NodeId>(id);
+    if (within && node.op == Op::kReduce && walked_steps(body, number)) sums.insert(number);
+  }
+  return sums;
+}
 
 }  // namespace
 
@@ -483,7 +504,11 @@ double nest_preference_ns(const GpuKernelFacts& facts, const GpuMachine& machine
 
 Result<TimedNest> choose_gpu_nest(const Graph& body, const Schedule& schedule,
                                   const GpuMachine& machine, bool may_split) {
-  return GpuNestSearch(body, schedule, machine, may_split).run();
+  auto best = GpuNestSearch(body, schedule, machine, may_split, {}).run();
+  std::set<NodeId> walked = sums_of_reductions(body);
+  if (!best.ok() || walked.empty()) return best;
+  auto other = GpuNestSearch(body, schedule, machine, may_split, std::move(walked)).run();
+  return other.ok() && other->predicted_ns < best->predicted_ns ? other : best;
 }
 
 }  // namespace common

@@ -65,6 +65,9 @@ void IrWriter::nest(ir::LoopNest::Builder out, const LoopNest& nest) {
   if (!choices.staged.empty()) {
     put_ids(out.initStaged(list_size(choices.staged.size())), choices.staged);
   }
+  if (!choices.walked.empty()) {
+    put_ids(out.initWalked(list_size(choices.walked.size())), choices.walked);
+  }
   out.setSimd(nest.simd);
   out.setUnroll(nest.unroll);
   out.setDotPairs(nest.dot_pairs);
@@ -108,6 +111,9 @@ std::optional<LoopNest> IrReader::nest(ir::LoopNest::Reader in, size_t symbols) 
   }
   for (int32_t id : get_numbers<int32_t>(in.getStaged(), kNodesMax, "rows")) {
     nest.reductions.staged.insert(id);
+  }
+  for (int32_t id : get_numbers<int32_t>(in.getWalked(), kNodesMax, "reductions")) {
+    nest.reductions.walked.insert(id);
   }
   nest.simd = in.getSimd();
   nest.unroll = in.getUnroll();

@@ -47,6 +47,11 @@ Status verify_reductions(const ReductionChoices& choices, const Graph& body) {
   for (NodeId id : choices.staged) {
     if (!is_node(body, id)) return invalid_input(cat("there is no node %", id, " to stage"));
   }
+  for (NodeId id : choices.walked) {
+    if (!is_reduction(id) || !walked_steps(body, id)) {
+      return invalid_input(cat("%", id, " is no reduction of at most ", kWalkedMax, " steps"));
+    }
+  }
   return {};
 }
 
@@ -87,6 +92,21 @@ Status verify_accumulators(const LoopNest& nest, const LoopBand& band,
 
 Graph nest_body(const Graph& kernel_body, const LoopNest& nest) {
   return lower_structure(kernel_body, nest.is_epilogue ? Kept::kContractions : Kept::kNone);
+}
+
+std::optional<int64_t> walked_steps(const Graph& body, NodeId reduction) {
+  const Node& node = body.node(reduction);
+  const auto& reduce = attr<ReduceAttr>(node);
+  if (reduce.op == ReduceOp::kArgmax || reduce.op == ReduceOp::kArgmin) return std::nullopt;
+  Shape reduced;
+  for (int axis : reduce.axes) {
+    reduced.push_back(body.node(node.operands[0]).shape[static_cast<size_t>(axis)]);
+  }
+  Expr steps = element_count(reduced);
+  if (!steps.is_constant() || steps.constant() < 1 || steps.constant() > kWalkedMax) {
+    return std::nullopt;
+  }
+  return steps.constant();
 }
 
 Expr grid_steps(const LoopNest& nest) {

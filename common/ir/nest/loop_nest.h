@@ -47,6 +47,9 @@ struct ReductionChoices {
   // Nodes whose values along a row are kept by the first loop over the row: in memory on a CPU, in
   // registers on a GPU.
   std::set<NodeId> staged;
+  // Reductions of few steps that a GPU's threads do not share: each thread takes all steps, written
+  // out, and the group shares the reductions within, those of all steps in one loop.
+  std::set<NodeId> walked;
   friend bool operator==(const ReductionChoices&, const ReductionChoices&) = default;
 };
 
@@ -78,6 +81,8 @@ struct BlockPrefetch {
   friend bool operator==(const BlockPrefetch&, const BlockPrefetch&) = default;
 };
 inline constexpr int64_t kCacheLine = 128;
+// Steps that are written out of a reduction that is walked.
+inline constexpr int64_t kWalkedMax = 16;
 
 struct LoopNest {
   // Of a kTile kernel: the product is in memory, and the nest computes what follows from it.
@@ -104,6 +109,9 @@ struct LoopNest {
   std::optional<BlockPrefetch> prefetch;
   friend bool operator==(const LoopNest&, const LoopNest&) = default;
 };
+
+// How many steps a reduction of the body has where they are a known number that may be written out.
+std::optional<int64_t> walked_steps(const Graph& body, NodeId reduction);
 
 // The steps of the grid's loops together.
 Expr grid_steps(const LoopNest& nest);

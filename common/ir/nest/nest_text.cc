@@ -127,10 +127,12 @@ class NestParser {
       auto others = ids(fields, "others");
       if (!first || !others || *first < 0 || *first > INT32_MAX) return false;
       nest_.reductions.fused[static_cast<NodeId>(*first)] = std::move(*others);
-    } else if (word == "flat" || word == "staged") {
+    } else if (word == "flat" || word == "staged" || word == "walked") {
       auto nodes = ids(fields, "nodes");
       if (!nodes) return false;
-      auto& to = word == "flat" ? nest_.reductions.flat : nest_.reductions.staged;
+      auto& to = word == "flat"     ? nest_.reductions.flat
+                 : word == "staged" ? nest_.reductions.staged
+                                    : nest_.reductions.walked;
       to.insert(nodes->begin(), nodes->end());
     } else {
       return false;
@@ -162,6 +164,9 @@ std::string print(const LoopNest& nest) {
   if (!nest.reductions.flat.empty()) out += cat("flat nodes=", id_list(nest.reductions.flat), "\n");
   if (!nest.reductions.staged.empty()) {
     out += cat("staged nodes=", id_list(nest.reductions.staged), "\n");
+  }
+  if (!nest.reductions.walked.empty()) {
+    out += cat("walked nodes=", id_list(nest.reductions.walked), "\n");
   }
   if (nest.simd != 0 || nest.unroll != 1) {
     out += cat("simd width=", nest.simd, " unroll=", nest.unroll, "\n");

@@ -134,6 +134,12 @@ Result<LoopNest> stage(const LoopNest& nest, const Graph& body, NodeId node) {
   return verified(std::move(staged), body);
 }
 
+Result<LoopNest> walk(const LoopNest& nest, const Graph& body, NodeId reduction) {
+  LoopNest walked = nest;
+  walked.reductions.walked.insert(reduction);
+  return verified(std::move(walked), body);
+}
+
 Result<LoopNest> bind_threads(const LoopNest& nest, const Graph& body, const ThreadGroup& threads) {
   LoopNest bound = nest;
   bound.threads = threads;

@@ -54,6 +54,8 @@ Result<LoopNest> fuse_reductions(const LoopNest& nest, const Graph& body, NodeId
 Result<LoopNest> flatten(const LoopNest& nest, const Graph& body, NodeId reduction);
 // The first loop over a row keeps the node's values for the others.
 Result<LoopNest> stage(const LoopNest& nest, const Graph& body, NodeId node);
+// Each thread takes all steps of the reduction, so that a group shares what is reduced within.
+Result<LoopNest> walk(const LoopNest& nest, const Graph& body, NodeId reduction);
 // Groups of threads compute the grid's steps; with several blocks a group they split its first
 // reduction.
 Result<LoopNest> bind_threads(const LoopNest& nest, const Graph& body, const ThreadGroup& threads);

@@ -146,8 +146,9 @@ class BodyEmitter {
   void fold_innermost(Folding& folding);
   void place(Folding& folding);
   void accumulate(Folding& folding);
-  void add_rows(Folding& folding, const Indices& indices);
-  static Indices of_row(const Folding& folding, int row, const Indices& indices);
+  void add_alternatives(Folding& folding, const Indices& indices);
+  // The reduction over steps that every thread takes, see ReductionChoices::walked.
+  CodeValue walked_reduction(NodeId id, const Indices& indices, int level);
   bool add_pairs(Folding& folding, const std::string& from, const std::string& to);
   void advise(const Indices& indices) {
     if (!lanes_.is_open()) nest_.note_reduction(indices);
@@ -201,6 +202,7 @@ class BodyEmitter {
   bool has_pairs_ = false, used_pairs_ = false;
   std::vector<EmittedReduction> reductions_;
   std::map<NodeId, int> row_uses_;
+  std::vector<std::vector<int>> walks_;  // the steps' indices of reductions that are being walked
   Scratch scratch_;
   Status status_;
   int depth_ = 0;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/ir/hlir/graph.h"
@@ -23,11 +24,10 @@ struct BodyEmitter::Folding {
     Accumulation acc;
     std::string total;  // around the innermost loop
     std::string part;   // in it
-    // Of a row that the group computes at once with others: its index, in whose place `from` stands
-    // in the folding's indices; -1: the row that was asked for.
-    int row = -1;
+    // What makes it another one than was asked for: indices of the folding, and those of another
+    // row, or another step of a reduction that is walked, in their place.
+    std::vector<std::pair<int, int>> moved;
   };
-  int from = -1;
   std::vector<Fold> folds;
   ReducedLoops loops;
   std::vector<int> axes;

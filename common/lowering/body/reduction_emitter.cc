@@ -44,6 +44,21 @@ ReducedLoops reduced_loops(const std::vector<int>& axes, const Shape& shape, boo
   return loops;
 }
 
+// The first of these indices that is in some expression; -1: none is.
+int used_index(const std::vector<int>& candidates, const Indices& indices) {
+  for (int candidate : candidates) {
+    for (const Expr& e : indices) {
+      if (e.uses({Var::Kind::kIndex, candidate})) return candidate;
+    }
+  }
+  return -1;
+}
+
+Indices moved(Indices indices, const std::vector<std::pair<int, int>>& moves) {
+  for (auto [from, to] : moves) indices = with_index(indices, from, Expr::index(to));
+  return indices;
+}
+
 }  // namespace
 
 ReductionChoices BodyEmitter::used_choices() const {
@@ -74,37 +89,62 @@ void BodyEmitter::place(Folding& f) {
 void BodyEmitter::accumulate(Folding& f) {
   place(f);
   for (const auto& fold : f.folds) {
-    CodeValue x = value(graph_.node(fold.id).operands[0], of_row(f, fold.row, f.inner));
+    CodeValue x = value(graph_.node(fold.id).operands[0], moved(f.inner, fold.moved));
     std::string entered = fold.acc.enter(x.text);
     if (entered != x.text) x = w_.declare(w_.depth(), fold.acc.type, "k", entered);
     w_.line(team_ ? fold.acc.step(fold.part, x.text) : fold.acc.loose_step(fold.part, x.text));
   }
 }
 
-Indices BodyEmitter::of_row(const Folding& f, int row, const Indices& indices) {
-  return row < 0 ? indices : with_index(indices, f.from, Expr::index(row));
-}
-
-// The same reductions of the other rows that the group computes at once, in the same loops.
-void BodyEmitter::add_rows(Folding& f, const Indices& indices) {
-  const std::vector<int>& rows = team_->team().rows;
-  for (int row : rows) {
-    for (const Expr& e : indices) {
-      if (e.uses({Var::Kind::kIndex, row})) f.from = row;
-    }
-  }
-  if (f.from < 0) return;
-  size_t asked = f.folds.size();
-  for (int row : rows) {
-    if (row == f.from) continue;
-    for (size_t k = 0; k < asked; ++k) {
-      Folding::Fold fold = f.folds[k];
-      fold.row = row;
-      if (w_.find({fold.id, kElementTag, of_row(f, fold.row, indices)}) == nullptr) {
-        f.folds.push_back(std::move(fold));
+// The same reductions of the other rows that the group computes at once, and of the other steps of
+// reductions that are walked, in the same loops.
+void BodyEmitter::add_alternatives(Folding& f, const Indices& indices) {
+  std::vector<std::vector<int>> alternatives = walks_;
+  alternatives.push_back(team_->team().rows);
+  for (const std::vector<int>& others : alternatives) {
+    int from = used_index(others, indices);
+    if (from < 0) continue;
+    size_t asked = f.folds.size();
+    for (int other : others) {
+      if (other == from) continue;
+      for (size_t k = 0; k < asked; ++k) {
+        Folding::Fold fold = f.folds[k];
+        fold.moved.emplace_back(from, other);
+        if (w_.find({fold.id, kElementTag, moved(indices, fold.moved)}) == nullptr) {
+          f.folds.push_back(std::move(fold));
+        }
       }
     }
   }
+}
+
+CodeValue BodyEmitter::walked_reduction(NodeId id, const Indices& indices, int level) {
+  const Node& node = graph_.node(id);
+  const auto& a = attr<ReduceAttr>(node);
+  const Shape& shape = graph_.node(node.operands[0]).shape;
+  used_.walked.insert(id);
+  Folding f;
+  f.axes = a.axes;
+  f.loops = reduced_loops(a.axes, shape, true);
+  f.inner = operand_indices(a.axes, shape.size(), indices);
+  f.folds.push_back({id,
+                     team_accumulation(accumulation_of(a.op, node.dtype), f.loops, false),
+                     w_.fresh("a"),
+                     "",
+                     {}});
+  Folding::Fold& fold = f.folds[0];
+  fold.part = fold.total;
+  w_.line(cat(fold.acc.type, " ", fold.total, " = ", fold.acc.start, ";"));
+  int64_t steps = f.loops.extents[0].constant();
+  std::vector<int> walk;
+  for (int64_t k = 0; k < steps; ++k) walk.push_back(w_.bind_index(cat(k), steps, 0));
+  walks_.push_back(walk);
+  for (int step : walk) {
+    f.indices = {Expr::index(step)};
+    accumulate(f);
+  }
+  walks_.pop_back();
+  return declare(level, node.dtype, fold.acc.leave(fold.total));
 }
 
 // The sum of products of bfloat16 values that lie side by side in inputs is a call, which
@@ -200,9 +240,11 @@ CodeValue BodyEmitter::reduction(NodeId id, const Indices& indices) {
   }
   CodeWriter::Outward outward(w_, level);
   reductions_.push_back({id, level, indices});
+  bool together = team_ && team_->is_together();
+  if (together && choices_.walked.count(id) != 0) return walked_reduction(id, indices, level);
   Folding f;
   f.axes = a.axes;
-  f.folds.push_back({id, accumulation_of(a.op, node.dtype), "", ""});
+  f.folds.push_back({id, accumulation_of(a.op, node.dtype), "", "", {}});
   if (auto fused = choices_.fused.find(id); fused != choices_.fused.end()) {
     for (NodeId other : fused->second) {
       const Node& sibling = graph_.node(other);
@@ -210,11 +252,10 @@ CodeValue BodyEmitter::reduction(NodeId id, const Indices& indices) {
       std::vector<NodeId>& joined = used_.fused[id];
       if (!contains(joined, other)) joined.push_back(other);
       f.folds.push_back(
-          {other, accumulation_of(attr<ReduceAttr>(sibling).op, sibling.dtype), "", ""});
+          {other, accumulation_of(attr<ReduceAttr>(sibling).op, sibling.dtype), "", "", {}});
     }
   }
-  bool together = team_ && team_->is_together();
-  if (together) add_rows(f, indices);
+  if (together) add_alternatives(f, indices);
   const Shape& shape = graph_.node(node.operands[0]).shape;
   bool is_flat = !together && choices_.flat.count(id) != 0;
   if (is_flat) used_.flat.insert(id);
@@ -235,10 +276,10 @@ CodeValue BodyEmitter::reduction(NodeId id, const Indices& indices) {
   CodeValue result;
   for (const auto& fold : f.folds) {
     CodeValue x = declare(level, graph_.node(fold.id).dtype, fold.acc.leave(fold.total));
-    if (fold.id == id && fold.row < 0) {
+    if (fold.id == id && fold.moved.empty()) {
       result = x;
     } else {
-      w_.remember({fold.id, kElementTag, of_row(f, fold.row, indices)}, x);
+      w_.remember({fold.id, kElementTag, moved(indices, fold.moved)}, x);
     }
   }
   return result;

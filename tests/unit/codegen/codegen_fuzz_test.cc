@@ -303,7 +303,7 @@ class NestFuzzer {
     int group = static_cast<int>(random_.below(nest.groups.size()));
     BandOf band{random_.chance(0.5) ? -1 : group};
     size_t loops = band.in(nest).extents.size();
-    switch (random_.below(10)) {
+    switch (random_.below(11)) {
       case 0:
         return split(nest, body, band, random_.below(loops + 1),
                      static_cast<int64_t>(2 + random_.below(7)));
@@ -330,6 +330,8 @@ class NestFuzzer {
         return fuse_reductions(nest, body, some_node(body), some_node(body));
       case 8:
         return flatten(nest, body, some_node(body));
+      case 9:
+        return walk(nest, body, some_node(body));
       default:
         return stage(nest, body, some_node(body));
     }

@@ -412,6 +412,64 @@ TEST(CodegenLoops, RowsAtOnceAndLoadsAhead) {
   batch.check_all();
 }
 
+// What a token's chosen experts add up to, each rounded: threads walk the experts, and a group
+// shares what is summed for each, of all experts and of several columns in one loop.
+TEST(CodegenLoops, GroupsShareTheSumsOfWhatTheyWalk) {
+  if (!runs_on_gpu()) GTEST_SKIP() << "a CPU has no groups of threads";
+  constexpr int64_t kExperts = 5;
+  Random random(79);
+  KernelBatch batch;
+  std::vector<ThreadGroup> chosen;
+  for (int64_t columns : {int64_t{3}, int64_t{16}}) {
+    for (int64_t depth : {int64_t{96}, int64_t{101}, int64_t{768}}) {
+      for (int64_t rows : {int64_t{1}, int64_t{2}, int64_t{4}}) {
+        int64_t few = rows == 2 ? 8 : 3;
+        GraphBuilder b;
+        Shape all = {few, columns, depth};
+        NodeId x = b.cast(input(b, DType::kBfloat16, {few, 1, depth}), DType::kFloat32);
+        NodeId w = input(b, DType::kBfloat16, {kExperts, columns, depth});
+        NodeId places = b.view(input(b, DType::kInt64, {few}), View{all, {Expr::index(0)}, {}, 0});
+        NodeId weights = b.cast(input(b, DType::kBfloat16, {few, 1}), DType::kFloat32);
+        NodeId residual = b.cast(input(b, DType::kBfloat16, {columns}), DType::kFloat32);
+        GatherAttr form;
+        form.coordinates = {{0, {}}, {-1, Expr::index(1)}, {-1, Expr::index(2)}};
+        NodeId rows_of = b.raw({Op::kGather, DType::kBfloat16, all, {w, places}, form});
+        NodeId product =
+            b.binary(BinaryOp::kMul, b.expand(x, all), b.cast(rows_of, DType::kFloat32));
+        NodeId sums = b.cast(b.reduce(ReduceOp::kSum, product, {2}), DType::kBfloat16);
+        NodeId weighed = b.binary(BinaryOp::kMul, b.cast(sums, DType::kFloat32),
+                                  b.expand(weights, {few, columns}));
+        NodeId rounded = b.cast(b.cast(weighed, DType::kBfloat16), DType::kFloat32);
+        b.output(b.binary(BinaryOp::kAdd, b.reduce(ReduceOp::kSum, rounded, {0}), residual));
+        batch.add(Template::kLoops, {}, b.finish(),
+                  {random_tensor(random, DType::kBfloat16, {few, 1, depth}),
+                   random_tensor(random, DType::kBfloat16, {kExperts, columns, depth}),
+                   random_tensor(random, DType::kInt64, {few}, 0, kExperts),
+                   random_tensor(random, DType::kBfloat16, {few, 1}),
+                   random_tensor(random, DType::kBfloat16, {columns})});
+        chosen.push_back({int64_t{8} << (chosen.size() % 5), 1, 1, 8, rows, false});
+      }
+    }
+  }
+  size_t next = 0;
+  batch.change_nests([&](Kernel& kernel, Machine) {
+    LoopNest& nest = *kernel.nest;
+    nest = plain_loops(nest_body(kernel.body, nest));
+    nest.grid = nest.shared.extents.size();
+    nest.threads = chosen[next++];
+    Graph body = nest_body(kernel.body, nest);
+    for (size_t id = 0; id < body.nodes.size(); ++id) {
+      // The last one, over the experts.
+      if (body.nodes[id].op == Op::kReduce) nest.reductions.walked = {static_cast<NodeId>(id)};
+    }
+    GpuLoops trial(body, nest);
+    ASSERT_TRUE(trial.run().ok());
+    ASSERT_EQ(trial.used(), nest);
+  });
+  batch.compile();
+  batch.check_all();
+}
+
 // The nest in squares along some loop, as large as they can be; empty where no load runs along one.
 std::optional<LoopNest> in_squares(const Graph& body, int64_t access) {
   auto side = [](const Expr& extent, int64_t unit) {

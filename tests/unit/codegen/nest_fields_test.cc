@@ -56,6 +56,10 @@ std::vector<Graph> bodies() {
     NodeId y = b.cast(input(b, DType::kBfloat16, {64, 256}), DType::kFloat32);
     b.output(b.reduce(ReduceOp::kSum, b.binary(BinaryOp::kMul, x, y), {1}));
   });
+  add([](GraphBuilder& b) {
+    NodeId products = b.reduce(ReduceOp::kSum, input(b, DType::kFloat32, {8, 64, 768}), {2});
+    b.output(b.reduce(ReduceOp::kSum, b.unary(UnaryOp::kTanh, products), {0}));
+  });
   return all;
 }
 
@@ -121,6 +125,7 @@ std::vector<std::pair<std::string, Change>> changes(const LoopNest& nest, const 
     };
     all.emplace_back(cat("flat ", id), [=](LoopNest& n) { flip(n.reductions.flat); });
     all.emplace_back(cat("staged ", id), [=](LoopNest& n) { flip(n.reductions.staged); });
+    all.emplace_back(cat("walked ", id), [=](LoopNest& n) { flip(n.reductions.walked); });
     for (NodeId other = 0; other < static_cast<NodeId>(body.nodes.size()); ++other) {
       all.emplace_back(cat("fused ", id, " ", other), [=](LoopNest& n) {
         auto& fused = n.reductions.fused;

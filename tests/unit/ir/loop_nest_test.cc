@@ -213,6 +213,8 @@ TEST(LoopNest, IsHeldAgainstItsBody) {
   EXPECT_TRUE(refused([](LoopNest& n) { n.reductions.staged = {999}; }));
   EXPECT_TRUE(refused([&](LoopNest& n) { n.reductions.flat = {reductions[0]}; }));
   EXPECT_FALSE(refused([&](LoopNest& n) { n.reductions.flat = {reductions[2]}; }));
+  EXPECT_TRUE(refused([](LoopNest& n) { n.reductions.walked = {999}; }));
+  EXPECT_TRUE(refused([](LoopNest& n) { n.reductions.walked = {0}; })) << "no reduction";
   // The second needs the first.
   EXPECT_TRUE(refused([&](LoopNest& n) { n.reductions.fused[reductions[0]] = {reductions[1]}; }));
 }
@@ -223,7 +225,7 @@ TEST(LoopNest, TextIsReadBack) {
   single.grid = 1;
   single.groups = {{{}, AccumulatorBlock{1, 40}}};
   single.blocks_in_grid = true;
-  single.reductions = {{{3, {5, 4}}, {9, {10}}}, {3}, {1, 2}};
+  single.reductions = {{{3, {5, 4}}, {9, {10}}}, {3}, {1, 2}, {6, 7}};
   single.simd = 8;
   single.unroll = 4;
   LoopNest transposed;

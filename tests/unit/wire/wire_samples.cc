@@ -59,15 +59,16 @@ Graph sample_graph() {
 // Two parts with the nests that a GPU's loops have.
 Kernel horizontal_kernel() {
   GraphBuilder b;
-  NodeId x = b.input(InputKind::kUser, DType::kFloat32, {32, 64}, "");
+  NodeId x = b.input(InputKind::kUser, DType::kFloat32, {32, 16}, "");
   b.output(b.unary(UnaryOp::kExp, x));
   b.output(b.reduce(ReduceOp::kSum, x, {1}));
   LoopNest each, sums;
-  each.shared = plain_band({32, 64});
+  each.shared = plain_band({32, 16});
   each.grid = 2;
   sums.shared = plain_band({32});
   sums.grid = 1;
   sums.threads = {64, 1, 1, 4, 2, true};
+  sums.reductions.walked = {1};
   each.groups.resize(1);
   sums.groups.resize(1);
   return {Template::kHorizontal, {}, b.finish(), {}, {each, sums}};
