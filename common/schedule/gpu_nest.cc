@@ -15,6 +15,7 @@
 #include "common/ir/llir/body_traffic.h"
 #include "common/ir/nest/transformations.h"
 #include "common/lowering/loops/gpu_loops.h"
+#include "common/lowering/loops/late_reads.h"
 #include "common/schedule/gpu_splits.h"
 #include "common/schedule/independent_reductions.h"
 
@@ -69,6 +70,7 @@ class GpuNestSearch {
         machine_(machine),
         may_split_(may_split),
         walked_(std::move(walked)),
+        late_(late_inputs(body)),
         groups_(group_outputs(body)),
         widths_(access_widths()) {}
 
@@ -76,6 +78,7 @@ class GpuNestSearch {
     LoopNest nest = plain_loops(body_);
     nest.grid = nest.shared.extents.size();
     nest.reductions.walked = walked_;
+    nest.reductions.staged = late_;
     if (groups_.size() > 1) nest.threads.threads = kGroupThreads;
     LFARM_RETURN_IF_ERROR(accept(nest));
     std::vector<size_t> rows_of_loads = best_->rows_of_loads;
@@ -376,24 +379,29 @@ class GpuNestSearch {
   }
 
   // A thread keeps its part of a row only where the part is short: larger groups, which may be
-  // worse before they keep anything, are tried with what they keep.
+  // worse before they keep anything, are tried with what they keep; and so are groups that compute
+  // whole rows.
   void try_kept_rows() {
     for (const char* parameter : {"team", "rows"}) {
       if (schedule_value(schedule_, Template::kLoops, parameter) != 0) return;
     }
     LoopNest best_nest = nest_;
     Trial best = *best_;
-    for (int64_t size : group_sizes({64, 128, 256, 512, 1024})) {
-      LoopNest nest = best_nest;
-      nest.reductions.staged.clear();
-      nest.threads.threads = size;
-      nest.threads.side = nest.threads.rows = nest.threads.blocks = 1;
-      nest.threads.ahead = false;
-      if (!accept(with_access(nest, widths_.front())).ok()) continue;
-      keep_rows();
-      if (nest_.reductions.staged.empty() || best_->time >= best.time) continue;
-      best_nest = nest_;
-      best = *best_;
+    const LoopNest start = nest_;
+    for (size_t grid : std::set<size_t>{start.grid, start.shared.extents.size() - 1}) {
+      for (int64_t size : group_sizes({64, 128, 256, 512, 1024})) {
+        LoopNest nest = start;
+        nest.grid = grid;
+        nest.reductions.staged = late_;
+        nest.threads.threads = size;
+        nest.threads.side = nest.threads.rows = nest.threads.blocks = 1;
+        nest.threads.ahead = false;
+        if (!accept(with_access(nest, widths_.front())).ok()) continue;
+        keep_rows();
+        if (nest_.reductions.staged == late_ || best_->time >= best.time) continue;
+        best_nest = nest_;
+        best = *best_;
+      }
     }
     nest_ = std::move(best_nest);
     best_ = std::move(best);
@@ -471,6 +479,7 @@ class GpuNestSearch {
   const GpuMachine& machine_;
   const bool may_split_;
   const std::set<NodeId> walked_;
+  const std::set<NodeId> late_;  // what is read after reductions is loaded before, where it can be
   const std::vector<OutputGroup> groups_;
   const std::vector<int64_t> widths_;
   LoopNest nest_;

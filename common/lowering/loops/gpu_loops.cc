@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/base/cat.h"
+#include "common/lowering/loops/late_reads.h"
 #include "common/lowering/text/c_text.h"
 
 namespace common {
@@ -14,6 +15,17 @@ constexpr int64_t kGroupThreads = 128;
 constexpr int64_t kWarp = 32;
 
 size_t at(int index) { return static_cast<size_t>(index); }
+
+// What `over` says of indices i0, i1, ..., where these are `position`.
+Indices at_position(const Indices& over, const Indices& position) {
+  Indices result;
+  for (const Expr& e : over) {
+    result.push_back(e.substitute([&](Var v) -> Expr {
+      return v.kind == Var::Kind::kIndex ? position[at(v.id)] : Expr::var(v);
+    }));
+  }
+  return result;
+}
 
 }  // namespace
 
@@ -102,7 +114,6 @@ Result<GpuFunction> GpuLoops::run() {
     for (size_t g = 0; g < groups_.size(); ++g) emit_group(g);
   }
   note_loads();
-  writer_.close("");
   LFARM_RETURN_IF_ERROR(emitter_.status());
   GpuFunction function;
   int64_t blocks = nest_.threads.blocks;
@@ -148,7 +159,8 @@ BlockShape GpuLoops::block() const {
   return {static_cast<int>(threads), threads / group.threads, 0};
 }
 
-// Who this thread is, and its unit's indices, in a scope of their own.
+// Who this thread is, and its unit's indices. A thread has one unit, so that nothing is gained by a
+// scope around it: what all units compute alike stands where it is asked for first.
 Expr GpuLoops::open_unit() {
   const ThreadGroup& group = nest_.threads;
   Team team;
@@ -178,7 +190,6 @@ Expr GpuLoops::open_unit() {
   if (group.rows > 1) extents.back() = floor_div(rows + Expr(group.rows - 1), group.rows);
   Expr units = 1;
   for (const Expr& e : extents) units *= e;
-  writer_.open(false);
   team.level = writer_.depth();
   Expr u = Expr::index(writer_.bind_index("u", units, team.level));
   indices_ = declare_positions(writer_, "i", extents, u, true);
@@ -211,6 +222,7 @@ void GpuLoops::emit_group(size_t group) {
   inner.insert(inner.end(), own.extents.begin(), own.extents.end());
   Expr steps = 1;
   for (const Expr& e : inner) steps *= e;
+  if (nest_.threads.threads > 1 && nest_.threads.blocks == 1) load_early(group, inner);
   std::vector<Expr> loops = indices_;
   for (int row : emitter_.team().team().rows) {
     loops.back() = Expr::index(row);
@@ -227,6 +239,63 @@ void GpuLoops::emit_group(size_t group) {
   }
   emit_stores(group, loops, !is_open && nest_.threads.threads > 1);
   if (is_open) emitter_.team().close();
+}
+
+void GpuLoops::load_early(size_t group, const std::vector<Expr>& inner) {
+  if (nest_.reductions.staged.empty()) return;
+  for (size_t output : groups_[group].outputs) {
+    NodeId node = computed_node(body_, body_.outputs[output].node);
+    std::vector<DirectRead> reads = staged_reads(node);
+    if (!reads.empty() && !inner.empty()) {
+      std::vector<Expr> loops = indices_;
+      for (const Expr& e : unfold(inner, emitter_.team().open(element_count(inner)))) {
+        loops.push_back(e);
+      }
+      load_all(reads, position_at(group, loops));
+      emitter_.team().close();
+    }
+    // Where elements have no loops of their own, reductions do.
+    if (!inner.empty()) continue;
+    for (const DirectReduction& reduction : direct_reductions(body_, node)) {
+      load_reduced(group, reduction);
+    }
+  }
+}
+
+std::vector<DirectRead> GpuLoops::staged_reads(NodeId node) const {
+  std::vector<DirectRead> reads = late_reads(body_, node);
+  reads.erase(
+      std::remove_if(reads.begin(), reads.end(),
+                     [&](const auto& r) { return nest_.reductions.staged.count(r.input) == 0; }),
+      reads.end());
+  return reads;
+}
+
+// The operand's late reads, along its only reduced axis, for each row that the group computes.
+void GpuLoops::load_reduced(size_t group, const DirectReduction& reduction) {
+  const Node& node = body_.node(reduction.node);
+  const std::vector<int>& axes = attr<ReduceAttr>(node).axes;
+  std::vector<DirectRead> reads = staged_reads(node.operands[0]);
+  if (reads.empty() || axes.size() != 1) return;
+  const Shape& shape = body_.node(node.operands[0]).shape;
+  Expr step = emitter_.team().open(shape[at(axes[0])]);
+  std::vector<int> rows = emitter_.team().team().rows;
+  for (size_t k = 0; k < std::max<size_t>(1, rows.size()); ++k) {
+    std::vector<Expr> loops = indices_;
+    if (!rows.empty()) loops.back() = Expr::index(rows[k]);
+    Indices position = operand_indices(axes, shape.size(),
+                                       at_position(reduction.position, position_at(group, loops)));
+    position[at(axes[0])] = step;
+    load_all(reads, position);
+  }
+  emitter_.team().close();
+}
+
+// `position`: of the node that reads.
+void GpuLoops::load_all(const std::vector<DirectRead>& reads, const Indices& position) {
+  for (const DirectRead& read : reads) {
+    emitter_.value(read.input, at_position(read.position, position));
+  }
 }
 
 std::set<int64_t> GpuLoops::row_strides() const {
@@ -266,12 +335,10 @@ void GpuLoops::emit_squares() {
   team.close();
 }
 
-// `once`: all of a group's threads are here; one of them stores.
-void GpuLoops::emit_stores(size_t group, const std::vector<Expr>& loops, bool once) {
-  const LoopBand& own = nest_.groups[group].own;
+Indices GpuLoops::position_at(size_t group, const std::vector<Expr>& loops) const {
   Indices position;
   size_t first = 0;
-  for (const LoopBand* band : {&nest_.shared, &own}) {
+  for (const LoopBand* band : {&nest_.shared, &nest_.groups[group].own}) {
     for (const Expr& e : band->position) {
       position.push_back(e.substitute([&](Var v) -> Expr {
         return v.kind == Var::Kind::kIndex ? loops[first + at(v.id)] : Expr::var(v);
@@ -279,6 +346,12 @@ void GpuLoops::emit_stores(size_t group, const std::vector<Expr>& loops, bool on
     }
     first += band->extents.size();
   }
+  return position;
+}
+
+// `once`: all of a group's threads are here; one of them stores.
+void GpuLoops::emit_stores(size_t group, const std::vector<Expr>& loops, bool once) {
+  Indices position = position_at(group, loops);
   for (size_t output : groups_[group].outputs) {
     const Node& node = body_.node(body_.outputs[output].node);
     bool scatters = node.op == Op::kScatter;

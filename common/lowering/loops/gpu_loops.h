@@ -13,6 +13,7 @@
 #include "common/lowering/body/body_emitter.h"
 #include "common/lowering/body/scatter_place.h"
 #include "common/lowering/loops/gpu_function.h"
+#include "common/lowering/loops/late_reads.h"
 
 namespace common {
 
@@ -51,6 +52,14 @@ class GpuLoops {
   Expr open_unit();
   std::vector<int> declare_rows(const Expr& extent);
   void emit_group(size_t group);
+  // Late reads of inputs that the nest stages begin before anything is reduced, in loops of their
+  // own (late_reads.h): of the group's outputs, whose own loops are `inner`, and of reductions.
+  void load_early(size_t group, const std::vector<Expr>& inner);
+  std::vector<DirectRead> staged_reads(NodeId node) const;
+  void load_reduced(size_t group, const DirectReduction& reduction);
+  void load_all(const std::vector<DirectRead>& reads, const Indices& position);
+  // Of an output's element, in the group's loops at these indices.
+  Indices position_at(size_t group, const std::vector<Expr>& loops) const;
   void emit_squares();
   void note_loads();
   void emit_stores(size_t group, const std::vector<Expr>& loops, bool once);

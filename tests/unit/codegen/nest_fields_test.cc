@@ -57,6 +57,12 @@ std::vector<Graph> bodies() {
     b.output(b.reduce(ReduceOp::kSum, b.binary(BinaryOp::kMul, x, y), {1}));
   });
   add([](GraphBuilder& b) {
+    NodeId x = input(b, DType::kFloat32, {12, 96});
+    NodeId norm = b.raw({Op::kNorm, DType::kFloat32, b.shape(x), {x}, NormAttr{1, false, 1e-6}});
+    NodeId weights = b.expand(input(b, DType::kFloat32, {96}), b.shape(x));
+    b.output(b.binary(BinaryOp::kMul, norm, weights));
+  });
+  add([](GraphBuilder& b) {
     NodeId products = b.reduce(ReduceOp::kSum, input(b, DType::kFloat32, {8, 64, 768}), {2});
     b.output(b.reduce(ReduceOp::kSum, b.unary(UnaryOp::kTanh, products), {0}));
   });
