@@ -55,7 +55,8 @@ void RepeatedCalls::find_operands(Group& group, bool is_cold) {
   const Lifetimes& lifetimes = calls_.loaded_->lifetimes;
   const BoundCalls::Record& record = calls_.records_[group.records[0]];
   const Call& call = plan.calls[at(record.call)];
-  const auto first = static_cast<size_t>(record.launch.buffers.data() - calls_.pointers_.data());
+  const auto first =
+      static_cast<size_t>(record.launch.buffers.data() - calls_.pointers_.all.data());
   std::vector<int> read, written;  // the memory's buffers
   for (int id : call.inputs) read.push_back(lifetimes.storage[at(id)]);
   for (int id : call.outputs) written.push_back(lifetimes.storage[at(id)]);
@@ -64,7 +65,7 @@ void RepeatedCalls::find_operands(Group& group, bool is_cold) {
     bool stays = lifetimes.kept[at(read[k])] != 0 ||
                  (buffer.kind == BufferKind::kInput &&
                   plan.inputs[at(buffer.position)].kind != InputKind::kUser);
-    const size_t bytes = calls_.bytes_[at(read[k])];
+    const size_t bytes = calls_.layout_.bytes[at(read[k])];
     if (!stays || bytes == 0 || contains(written, read[k])) continue;
     group.cold.push_back({first + k, bytes, group.part_bytes});
     group.part_bytes += aligned(bytes);
@@ -72,7 +73,7 @@ void RepeatedCalls::find_operands(Group& group, bool is_cold) {
   for (size_t k = 0; k < written.size(); ++k) {
     if (!contains(read, written[k])) continue;
     group.moved.push_back(first + read.size() + k);
-    group.moved_bytes += aligned(calls_.bytes_[at(written[k])]);
+    group.moved_bytes += aligned(calls_.layout_.bytes[at(written[k])]);
   }
 }
 
@@ -96,9 +97,9 @@ Status RepeatedCalls::fill_pool(Device& device, const Group& group) {
   }
   for (size_t k = 0; k < group.repetitions; ++k) {
     for (const ColdInput& input : group.cold) {
-      LFARM_RETURN_IF_ERROR(
-          device.copy(pool_.data() + k * group.part_bytes + input.offset,
-                      static_cast<const std::byte*>(calls_.pointers_[input.pointer]), input.bytes));
+      LFARM_RETURN_IF_ERROR(device.copy(
+          pool_.data() + k * group.part_bytes + input.offset,
+          static_cast<const std::byte*>(calls_.pointers_.all[input.pointer]), input.bytes));
     }
   }
   return is_cold_ ? device.flush_caches() : Status();
@@ -109,21 +110,21 @@ Status RepeatedCalls::launch_repetitions(Device& device, const Group& group) {
   const std::span<void* const> buffers = record.launch.buffers;
   const std::vector<void*> own(buffers.begin(), buffers.end());
   std::byte* moved = pool_.data() + group.repetitions * group.part_bytes;
-  const auto first = static_cast<size_t>(buffers.data() - calls_.pointers_.data());
+  const auto first = static_cast<size_t>(buffers.data() - calls_.pointers_.all.data());
   for (size_t pointer : group.moved) {
     const Call& call = calls_.loaded_->plan.calls[at(record.call)];
     const int output = call.outputs[pointer - first - call.inputs.size()];
-    calls_.pointers_[pointer] = moved;
-    moved += aligned(calls_.bytes_[at(output)]);
+    calls_.pointers_.all[pointer] = moved;
+    moved += aligned(calls_.layout_.bytes[at(output)]);
   }
   Status launched;
   for (size_t k = 0; k < group.repetitions && launched.ok(); ++k) {
     for (const ColdInput& input : group.cold) {
-      calls_.pointers_[input.pointer] = pool_.data() + k * group.part_bytes + input.offset;
+      calls_.pointers_.all[input.pointer] = pool_.data() + k * group.part_bytes + input.offset;
     }
     launched = calls_.launch(device, record);
   }
-  std::copy(own.begin(), own.end(), calls_.pointers_.begin() + static_cast<ptrdiff_t>(first));
+  std::copy(own.begin(), own.end(), calls_.pointers_.all.begin() + static_cast<ptrdiff_t>(first));
   return launched;
 }
 
