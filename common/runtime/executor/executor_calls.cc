@@ -297,8 +297,9 @@ Status BoundCalls::run(Device& device, Timer* timer, const CallObserver& observe
 }
 
 Result<std::vector<int64_t>> BoundCalls::run_repeated(Device& device, bool is_cold) {
-  if (repeated_ == nullptr) repeated_ = std::make_unique<RepeatedCalls>(*this, is_cold);
-  return repeated_->run(device);
+  if (replays_.repeated == nullptr)
+    replays_.repeated = std::make_unique<RepeatedCalls>(*this, is_cold);
+  return replays_.repeated->run(device);
 }
 
 Status BoundCalls::run_or_try(Device& device) {

@@ -147,8 +147,9 @@ class BoundCalls {
   struct Replays {
     // Newest first. Two, because a state that is not updated in place changes between two memories.
     std::array<Row, 2> rows;
-    bool is_recordable = true;  // false once the device refused
-    Recording* next = nullptr;  // what the next run() does, if it is recorded
+    bool is_recordable = true;                // false once the device refused
+    Recording* next = nullptr;                // what the next run() does, if it is recorded
+    std::unique_ptr<RepeatedCalls> repeated;  // where calls are timed
   };
 
   BoundCalls(const LoadedPlan& loaded, Phase phase) : loaded_(&loaded), phase_(phase) {}
@@ -205,7 +206,6 @@ class BoundCalls {
   bool is_alone_ = false;  // what the records say
   Pace pace_ = Pace::kTogether;
   Replays replays_;
-  std::unique_ptr<RepeatedCalls> repeated_;
 };
 
 }  // namespace common
