@@ -32,8 +32,8 @@ struct SortWork {
 SortWork sort_work(const common::Graph& body, const common::Node& node, double elements,
                    const std::vector<int64_t>& symbols);
 
-// Elements of the longest reduction that a thread of a GPU adds up by itself. Where a sort or a scan
-// computes one for a whole line, such as the sums of a softmax, the line's threads share it.
+// Elements of the longest reduction that a thread of a GPU adds up by itself. Where a sort or a
+// scan computes one for a whole line, such as the sums of a softmax, the line's threads share it.
 double longest_sum(const common::Kernel& kernel, const std::vector<int64_t>& symbols);
 
 // Adds the work of all transforms in the body.

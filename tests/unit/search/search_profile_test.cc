@@ -168,7 +168,10 @@ TEST(Profile, LinesShareTheSumsOfWhatTheySort) {
     GraphBuilder b;
     IrNode x = input(b, {512, 512});
     if (axis >= 0) {
-      x = b.raw({common::Op::kSoftmax, DType::kFloat32, {512, 512}, {x},
+      x = b.raw({common::Op::kSoftmax,
+                 DType::kFloat32,
+                 {512, 512},
+                 {x},
                  common::SoftmaxAttr{axis, false}});
     }
     Graph body = finish(b, b.sort_indices(x, 1, true));
