@@ -221,23 +221,13 @@ class GpuNestSearch {
     }
   };
 
-  // How many elements go into one result of the reduction `id`.
-  Expr reduced_elements(NodeId id) const {
-    const Node& node = body_.node(id);
-    Expr elements = 1;
-    for (int axis : attr<ReduceAttr>(node).axes) {
-      elements *= body_.node(node.operands[0]).shape[at(axis)];
-    }
-    return elements;
-  }
-
   // The sizes `usual`, and those whole warps of which each thread takes as many blocks of the
   // widest access, as 320 threads do with 2,560 elements in blocks of 8.
   std::set<int64_t> group_sizes(std::set<int64_t> usual) const {
     const int64_t least = *usual.begin(), most = *usual.rbegin();
     std::set<int64_t> sizes = std::move(usual);
     for (const EmittedReduction& reduction : best_->reductions) {
-      Expr elements = reduced_elements(reduction.id);
+      Expr elements = reduced_elements(body_, reduction.id);
       if (!elements.is_constant()) continue;
       int64_t blocks = elements.constant() / widths_.front();
       if (elements.constant() % widths_.front() != 0) continue;
@@ -354,7 +344,7 @@ class GpuNestSearch {
     if (schedule_value(schedule_, Template::kLoops, "team") != 0) return;
     if (best_->time <= kJoinNs || best_->reductions.empty()) return;
     int64_t blocks =
-        gpu_splits(grid_steps(nest_), reduced_elements(best_->reductions.front().id),
+        gpu_splits(grid_steps(nest_), reduced_elements(body_, best_->reductions.front().id),
                    kSplitElements, 0, body_.symbols, static_cast<int64_t>(machine_.processors));
     if (blocks == 1) return;
     for (int64_t size : {256, 1024}) {

@@ -77,7 +77,7 @@ TEST(KernelCode, LoadsUnderWayAreThoseOfTheMainLoop) {
   }
   KernelCode code = kernel_code(kernel, {}, traffic(1600, 4));
   EXPECT_EQ(code.in_flight_bytes, 16);
-  EXPECT_EQ(code.most_in_flight_bytes, 32);
+  EXPECT_EQ(common::loads_in_flight(kernel).bytes, 32);
 }
 
 TEST(KernelCode, CallsInLoopsAreDivisionsUnlessTheyAreRareCasesOfFloats) {

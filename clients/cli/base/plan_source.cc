@@ -232,7 +232,7 @@ PlanQuery PlanSource::query_of(const common::Graph& graph, const common::PlanKey
   search.name = budget_.name.empty() ? name : budget_.name;
   // Canonical, so that it is the same blob whatever the model's names are.
   query.graph = [&graph] { return common::encode_graph(common::canonical(graph)); };
-  // Whoever runs a model has an answer with it, and the farm's search goes on anyway.
+  // An interim plan is enough to run a model, and the farm's search goes on.
   query.takes_interim = disk_use_ == Disk::kUse;
   query.takes_neighbour = true;
   return query;

@@ -66,7 +66,7 @@ class PlanResolver {
   // The plan that the farm gave some time ago, with its objects. Empty also when the farm was never
   // met, so that nobody knows whose plans to take.
   std::optional<PulledPlan> find_on_disk(const common::PlanKey& key);
-  // The same for whoever only asks about the plan: see DiskCache::look_up().
+  // The same without a check of its objects, which must not be loaded: DiskCache::look_up().
   common::Result<std::optional<PulledPlan>> look_up_on_disk(const common::PlanKey& key);
   // Empty where there is no store, or what it has is damaged.
   common::Result<std::optional<PulledPlan>> find_in_store(const common::PlanKey& key);

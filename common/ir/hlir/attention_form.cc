@@ -6,6 +6,7 @@
 #include <set>
 
 #include "common/base/contains.h"
+#include "common/ir/expr/with_indices.h"
 #include "common/ir/hlir/builder.h"
 
 namespace common {
@@ -29,16 +30,11 @@ bool is_plain_view(const Node& node) {
   return node.op == Op::kView && attr<ViewAttr>(node).view.valid.empty();
 }
 
-Expr through(const Expr& e, const Indices& indices) {
-  return e.substitute(
-      [&](Var v) { return v.kind == Var::Kind::kIndex ? indices[at(v.id)] : Expr::var(v); });
-}
-
 Indices through(const View& view, const Indices& indices,
                 const std::function<Expr(const Expr&)>& simplify) {
   Indices result;
   result.reserve(view.index.size());
-  for (const Expr& e : view.index) result.push_back(simplify(through(e, indices)));
+  for (const Expr& e : view.index) result.push_back(simplify(with_indices(e, indices)));
   return result;
 }
 
@@ -180,15 +176,15 @@ class Finder {
       }
     } else if (node.op == Op::kView) {
       for (const Validity& v : attr<ViewAttr>(node).view.valid) {
-        note(bounds_.simplify(through(v.value, indices)));
-        note(bounds_.simplify(through(v.bound, indices)));
+        note(bounds_.simplify(with_indices(v.value, indices)));
+        note(bounds_.simplify(with_indices(v.bound, indices)));
       }
       result.merge(dependencies(node.operands[0], inside(node, indices)));
     } else if (is_elementwise(node)) {
       for (NodeId operand : node.operands) result.merge(dependencies(operand, indices));
     } else if (node.op == Op::kGather && reads_stored(node.operands[0])) {
       for (const Coordinate& c : attr<GatherAttr>(node).coordinates) {
-        if (c.slot < 0) note(bounds_.simplify(through(c.expr, indices)));
+        if (c.slot < 0) note(bounds_.simplify(with_indices(c.expr, indices)));
       }
       for (size_t k = 1; k < node.operands.size(); ++k) {
         result.merge(dependencies(node.operands[k], indices));

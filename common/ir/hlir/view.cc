@@ -4,6 +4,7 @@
 
 #include "common/base/check.h"
 #include "common/base/contains.h"
+#include "common/ir/expr/with_indices.h"
 
 namespace common {
 namespace {
@@ -180,11 +181,7 @@ View view_unfold(const Shape& input, int axis, const Expr& count, int64_t size, 
 std::optional<View> view_compose(const View& outer, const View& inner,
                                  const std::vector<SymbolRange>& symbols) {
   if (!outer.valid.empty() && !inner.valid.empty() && outer.fill != inner.fill) return std::nullopt;
-  auto through = [&](const Expr& e) {
-    return e.substitute([&](Var v) -> Expr {
-      return v.kind == Var::Kind::kIndex ? outer.index[at(v.id)] : Expr::var(v);
-    });
-  };
+  auto through = [&](const Expr& e) { return with_indices(e, outer.index); };
   View view;
   view.shape = outer.shape;
   view.valid = outer.valid;

@@ -5,6 +5,7 @@
 
 #include "common/base/cat.h"
 #include "common/ir/expr/bounds.h"
+#include "common/ir/expr/with_indices.h"
 
 namespace common {
 namespace {
@@ -14,19 +15,6 @@ constexpr int kStepsMax = 200;
 constexpr int64_t kCountedMax = 1 << 20;
 
 size_t at(int index) { return static_cast<size_t>(index); }
-
-Expr with_loops(const Expr& e, const std::vector<Expr>& loops) {
-  return e.substitute(
-      [&](Var v) -> Expr { return v.kind == Var::Kind::kIndex ? loops[at(v.id)] : Expr::var(v); });
-}
-
-// Replaces loop k of every position by `loops[k]`.
-std::vector<Expr> substitute_loops(const std::vector<Expr>& positions,
-                                   const std::vector<Expr>& loops) {
-  std::vector<Expr> result;
-  for (const Expr& position : positions) result.push_back(with_loops(position, loops));
-  return result;
-}
 
 // A loop's index times an expression without indices.
 struct Stride {
@@ -297,7 +285,7 @@ std::optional<LoopBand> split_loop(const LoopBand& band, size_t loop, const Expr
     result.extents.push_back(*quotient);
     result.extents.push_back(divisor);
   }
-  result.position = substitute_loops(band.position, loops);
+  result.position = with_indices(band.position, loops);
   return result;
 }
 
@@ -319,7 +307,7 @@ std::optional<LoopBand> fuse_loops(const LoopBand& band, size_t loop) {
     loops.push_back(here);
     result.extents.push_back(band.extents[k]);
   }
-  result.position = substitute_loops(band.position, loops);
+  result.position = with_indices(band.position, loops);
   return result;
 }
 
@@ -336,7 +324,7 @@ std::optional<LoopBand> reorder_loops(const LoopBand& band, const std::vector<si
     loops[order[k]] = Expr::index(static_cast<int>(k));
     result.extents.push_back(band.extents[order[k]]);
   }
-  result.position = substitute_loops(band.position, loops);
+  result.position = with_indices(band.position, loops);
   return result;
 }
 

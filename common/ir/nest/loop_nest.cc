@@ -94,15 +94,20 @@ Graph nest_body(const Graph& kernel_body, const LoopNest& nest) {
   return lower_structure(kernel_body, nest.is_epilogue ? Kept::kContractions : Kept::kNone);
 }
 
+Expr reduced_elements(const Graph& body, NodeId reduction) {
+  const Node& node = body.node(reduction);
+  Expr elements = 1;
+  for (int axis : attr<ReduceAttr>(node).axes) {
+    elements *= body.node(node.operands[0]).shape[static_cast<size_t>(axis)];
+  }
+  return elements;
+}
+
 std::optional<int64_t> walked_steps(const Graph& body, NodeId reduction) {
   const Node& node = body.node(reduction);
   const auto& reduce = attr<ReduceAttr>(node);
   if (reduce.op == ReduceOp::kArgmax || reduce.op == ReduceOp::kArgmin) return std::nullopt;
-  Shape reduced;
-  for (int axis : reduce.axes) {
-    reduced.push_back(body.node(node.operands[0]).shape[static_cast<size_t>(axis)]);
-  }
-  Expr steps = element_count(reduced);
+  Expr steps = reduced_elements(body, reduction);
   if (!steps.is_constant() || steps.constant() < 1 || steps.constant() > kWalkedMax) {
     return std::nullopt;
   }

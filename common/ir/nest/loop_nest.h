@@ -110,7 +110,9 @@ struct LoopNest {
   friend bool operator==(const LoopNest&, const LoopNest&) = default;
 };
 
-// How many steps a reduction of the body has where they are a known number that may be written out.
+// How many elements one result of a reduction of the body is made of.
+Expr reduced_elements(const Graph& body, NodeId reduction);
+// The same as a number of steps, where it is known and the steps may be written out.
 std::optional<int64_t> walked_steps(const Graph& body, NodeId reduction);
 
 // The steps of the grid's loops together.

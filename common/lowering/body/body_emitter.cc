@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "common/base/cat.h"
+#include "common/ir/expr/with_indices.h"
 #include "common/lowering/text/c_text.h"
 #include "common/lowering/text/exact_bfloat16.h"
 
@@ -264,11 +265,7 @@ CodeValue BodyEmitter::constant(const Node& node, const Indices& indices) {
 
 CodeValue BodyEmitter::view(const Node& node, const Indices& indices) {
   const View& v = attr<ViewAttr>(node).view;
-  auto through = [&](const Expr& e) {
-    return w_.simplify(e.substitute([&](Var var) -> Expr {
-      return var.kind == Var::Kind::kIndex ? indices[at(var.id)] : Expr::var(var);
-    }));
-  };
+  auto through = [&](const Expr& e) { return w_.simplify(with_indices(e, indices)); };
   Indices inner;
   for (const Expr& e : v.index) inner.push_back(through(e));
   const Bounds& bounds = w_.bounds();

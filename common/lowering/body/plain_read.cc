@@ -3,6 +3,8 @@
 #include <utility>
 #include <vector>
 
+#include "common/ir/expr/with_indices.h"
+
 namespace common {
 
 namespace {
@@ -13,9 +15,7 @@ struct Element {
 };
 
 Expr placed(const Expr& e, const Indices& position, const CodeWriter& writer) {
-  return writer.simplify(e.substitute([&](Var v) -> Expr {
-    return v.kind == Var::Kind::kIndex ? position[static_cast<size_t>(v.id)] : Expr::var(v);
-  }));
+  return writer.simplify(with_indices(e, position));
 }
 
 // The element below views that are valid everywhere.

@@ -6,6 +6,7 @@
 
 #include "common/base/cat.h"
 #include "common/base/contains.h"
+#include "common/ir/expr/with_indices.h"
 #include "common/lowering/body/folding.h"
 #include "common/lowering/body/plain_read.h"
 #include "common/lowering/text/c_text.h"
@@ -79,9 +80,7 @@ void BodyEmitter::set_choices(ReductionChoices choices) { choices_ = std::move(c
 // The operand's indices, at the loops' indices.
 void BodyEmitter::place(Folding& f) {
   for (size_t k = 0; k < f.axes.size(); ++k) {
-    f.inner[at(f.axes[k])] = f.loops.positions[k].substitute([&](Var v) -> Expr {
-      return v.kind == Var::Kind::kIndex ? f.indices[at(v.id)] : Expr::var(v);
-    });
+    f.inner[at(f.axes[k])] = with_indices(f.loops.positions[k], f.indices);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/base/cat.h"
+#include "common/ir/expr/with_indices.h"
 
 namespace common {
 namespace {
@@ -26,9 +27,7 @@ class PlaceEmitter {
 
  private:
   Expr computed(const Coordinate& c, const Expr& size) {
-    Expr position = writer_.simplify(c.expr.substitute([&](Var v) -> Expr {
-      return v.kind == Var::Kind::kIndex ? indices_[at(v.id)] : Expr::var(v);
-    }));
+    Expr position = writer_.simplify(with_indices(c.expr, indices_));
     const Bounds& bounds = writer_.bounds();
     if (!bounds.provably_non_negative(position) || !bounds.provably_less(position, size)) {
       require(writer_.text(position), size, writer_.level_of(position));

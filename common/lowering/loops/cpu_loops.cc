@@ -1,6 +1,7 @@
 #include "common/lowering/loops/cpu_loops.h"
 
 #include "common/base/cat.h"
+#include "common/ir/expr/with_indices.h"
 #include "common/lowering/body/contraction.h"
 #include "common/lowering/body/unit_loop.h"
 #include "common/lowering/text/c_text.h"
@@ -8,8 +9,6 @@
 namespace common {
 
 namespace {
-
-size_t at(int index) { return static_cast<size_t>(index); }
 
 // The number of blocks of `width` steps.
 Expr block_count(const Expr& extent, int64_t width) {
@@ -227,11 +226,7 @@ void CpuLoops::emit_stores(const OutputGroup& group, const LoopBand& own,
                            const std::vector<Expr>& outer, const std::vector<Expr>& inner) {
   Indices position;
   auto place = [&](const LoopBand& plan, const std::vector<Expr>& loops) {
-    for (const Expr& e : plan.position) {
-      position.push_back(e.substitute([&](Var v) -> Expr {
-        return v.kind == Var::Kind::kIndex ? loops[at(v.id)] : Expr::var(v);
-      }));
-    }
+    for (const Expr& e : plan.position) position.push_back(with_indices(e, loops));
   };
   place(nest_.shared, outer);
   place(own, inner);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/base/cat.h"
+#include "common/ir/expr/with_indices.h"
 #include "common/lowering/loops/late_reads.h"
 #include "common/lowering/text/c_text.h"
 
@@ -15,17 +16,6 @@ constexpr int64_t kGroupThreads = 128;
 constexpr int64_t kWarp = 32;
 
 size_t at(int index) { return static_cast<size_t>(index); }
-
-// What `over` says of indices i0, i1, ..., where these are `position`.
-Indices at_position(const Indices& over, const Indices& position) {
-  Indices result;
-  for (const Expr& e : over) {
-    result.push_back(e.substitute([&](Var v) -> Expr {
-      return v.kind == Var::Kind::kIndex ? position[at(v.id)] : Expr::var(v);
-    }));
-  }
-  return result;
-}
 
 }  // namespace
 
@@ -245,7 +235,7 @@ void GpuLoops::load_early(size_t group, const std::vector<Expr>& inner) {
   if (nest_.reductions.staged.empty()) return;
   for (size_t output : groups_[group].outputs) {
     NodeId node = computed_node(body_, body_.outputs[output].node);
-    std::vector<DirectRead> reads = staged_reads(node);
+    std::vector<DirectUse> reads = staged_reads(node);
     if (!reads.empty() && !inner.empty()) {
       std::vector<Expr> loops = indices_;
       for (const Expr& e : unfold(inner, emitter_.team().open(element_count(inner)))) {
@@ -256,26 +246,26 @@ void GpuLoops::load_early(size_t group, const std::vector<Expr>& inner) {
     }
     // Where elements have no loops of their own, reductions do.
     if (!inner.empty()) continue;
-    for (const DirectReduction& reduction : direct_reductions(body_, node)) {
+    for (const DirectUse& reduction : direct_reductions(body_, node)) {
       load_reduced(group, reduction);
     }
   }
 }
 
-std::vector<DirectRead> GpuLoops::staged_reads(NodeId node) const {
-  std::vector<DirectRead> reads = late_reads(body_, node);
+std::vector<DirectUse> GpuLoops::staged_reads(NodeId node) const {
+  std::vector<DirectUse> reads = late_reads(body_, node);
   reads.erase(
       std::remove_if(reads.begin(), reads.end(),
-                     [&](const auto& r) { return nest_.reductions.staged.count(r.input) == 0; }),
+                     [&](const auto& r) { return nest_.reductions.staged.count(r.node) == 0; }),
       reads.end());
   return reads;
 }
 
 // The operand's late reads, along its only reduced axis, for each row that the group computes.
-void GpuLoops::load_reduced(size_t group, const DirectReduction& reduction) {
+void GpuLoops::load_reduced(size_t group, const DirectUse& reduction) {
   const Node& node = body_.node(reduction.node);
   const std::vector<int>& axes = attr<ReduceAttr>(node).axes;
-  std::vector<DirectRead> reads = staged_reads(node.operands[0]);
+  std::vector<DirectUse> reads = staged_reads(node.operands[0]);
   if (reads.empty() || axes.size() != 1) return;
   const Shape& shape = body_.node(node.operands[0]).shape;
   Expr step = emitter_.team().open(shape[at(axes[0])]);
@@ -284,7 +274,7 @@ void GpuLoops::load_reduced(size_t group, const DirectReduction& reduction) {
     std::vector<Expr> loops = indices_;
     if (!rows.empty()) loops.back() = Expr::index(rows[k]);
     Indices position = operand_indices(axes, shape.size(),
-                                       at_position(reduction.position, position_at(group, loops)));
+                                       with_indices(reduction.position, position_at(group, loops)));
     position[at(axes[0])] = step;
     load_all(reads, position);
   }
@@ -292,9 +282,9 @@ void GpuLoops::load_reduced(size_t group, const DirectReduction& reduction) {
 }
 
 // `position`: of the node that reads.
-void GpuLoops::load_all(const std::vector<DirectRead>& reads, const Indices& position) {
-  for (const DirectRead& read : reads) {
-    emitter_.value(read.input, at_position(read.position, position));
+void GpuLoops::load_all(const std::vector<DirectUse>& reads, const Indices& position) {
+  for (const DirectUse& read : reads) {
+    emitter_.value(read.node, with_indices(read.position, position));
   }
 }
 
@@ -336,16 +326,10 @@ void GpuLoops::emit_squares() {
 }
 
 Indices GpuLoops::position_at(size_t group, const std::vector<Expr>& loops) const {
-  Indices position;
-  size_t first = 0;
-  for (const LoopBand* band : {&nest_.shared, &nest_.groups[group].own}) {
-    for (const Expr& e : band->position) {
-      position.push_back(e.substitute([&](Var v) -> Expr {
-        return v.kind == Var::Kind::kIndex ? loops[first + at(v.id)] : Expr::var(v);
-      }));
-    }
-    first += band->extents.size();
-  }
+  const auto own = loops.begin() + static_cast<std::ptrdiff_t>(nest_.shared.extents.size());
+  Indices position = with_indices(nest_.shared.position, {loops.begin(), own});
+  Indices inner = with_indices(nest_.groups[group].own.position, {own, loops.end()});
+  position.insert(position.end(), inner.begin(), inner.end());
   return position;
 }
 

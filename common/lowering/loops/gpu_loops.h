@@ -55,9 +55,9 @@ class GpuLoops {
   // Late reads of inputs that the nest stages begin before anything is reduced, in loops of their
   // own (late_reads.h): of the group's outputs, whose own loops are `inner`, and of reductions.
   void load_early(size_t group, const std::vector<Expr>& inner);
-  std::vector<DirectRead> staged_reads(NodeId node) const;
-  void load_reduced(size_t group, const DirectReduction& reduction);
-  void load_all(const std::vector<DirectRead>& reads, const Indices& position);
+  std::vector<DirectUse> staged_reads(NodeId node) const;
+  void load_reduced(size_t group, const DirectUse& reduction);
+  void load_all(const std::vector<DirectUse>& reads, const Indices& position);
   // Of an output's element, in the group's loops at these indices.
   Indices position_at(size_t group, const std::vector<Expr>& loops) const;
   void emit_squares();

@@ -3,25 +3,26 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/ir/expr/with_indices.h"
+
 namespace common {
 namespace {
 
 size_t at(NodeId id) { return static_cast<size_t>(id); }
 
-// Calls `visit` for each input and reduction that an element of a node is made of directly, with
-// the position of the element that is read. A node that several ways lead to is visited once a
-// position.
-template <class Visit>
+// Collects the nodes of one kind, inputs or reductions, that an element of a node is made of
+// directly. A node that several ways lead to counts once a position.
 class DirectWalk {
  public:
-  DirectWalk(const Graph& body, Visit visit) : body_(body), visit_(std::move(visit)) {}
+  DirectWalk(const Graph& body, Op kind) : body_(body), kind_(kind) {}
 
-  void from(NodeId id) {
+  std::vector<DirectUse> from(NodeId id) {
     Indices indices;
     for (size_t k = 0; k < body_.node(id).shape.size(); ++k) {
       indices.push_back(Expr::index(static_cast<int>(k)));
     }
     walk(id, indices);
+    return std::move(uses_);
   }
 
  private:
@@ -36,18 +37,12 @@ class DirectWalk {
     switch (node.op) {
       case Op::kInput:
       case Op::kReduce:
-        visit_(id, indices);
+        if (node.op == kind_) uses_.push_back({id, indices});
         return;
       case Op::kView: {
         const View& view = attr<ViewAttr>(node).view;
         if (!view.valid.empty()) return;
-        Indices inner;
-        for (const Expr& e : view.index) {
-          inner.push_back(e.substitute([&](Var v) -> Expr {
-            return v.kind == Var::Kind::kIndex ? indices[static_cast<size_t>(v.id)] : Expr::var(v);
-          }));
-        }
-        return walk(node.operands[0], inner);
+        return walk(node.operands[0], with_indices(view.index, indices));
       }
       case Op::kCast:
       case Op::kUnary:
@@ -61,7 +56,8 @@ class DirectWalk {
   }
 
   const Graph& body_;
-  Visit visit_;
+  const Op kind_;
+  std::vector<DirectUse> uses_;
   std::vector<std::pair<NodeId, Indices>> seen_;
 };
 
@@ -90,42 +86,29 @@ Reduced reduced_before(const Graph& body, NodeId node) {
 
 }  // namespace
 
-std::vector<DirectRead> direct_reads(const Graph& body, NodeId node) {
-  std::vector<DirectRead> reads;
-  DirectWalk(body, [&](NodeId id, const Indices& position) {
-    if (body.node(id).op == Op::kInput) reads.push_back({id, position});
-  }).from(node);
-  return reads;
-}
-
-std::vector<DirectRead> late_reads(const Graph& body, NodeId node) {
+std::vector<DirectUse> late_reads(const Graph& body, NodeId node) {
   Reduced before = reduced_before(body, node);
   if (before.reductions == 0) return {};
-  std::vector<DirectRead> reads = direct_reads(body, node);
-  reads.erase(
-      std::remove_if(reads.begin(), reads.end(),
-                     [&](const auto& read) { return before.inputs.count(read.input) != 0; }),
-      reads.end());
+  std::vector<DirectUse> reads = DirectWalk(body, Op::kInput).from(node);
+  reads.erase(std::remove_if(reads.begin(), reads.end(),
+                             [&](const auto& read) { return before.inputs.count(read.node) != 0; }),
+              reads.end());
   return reads;
 }
 
-std::vector<DirectReduction> direct_reductions(const Graph& body, NodeId node) {
-  std::vector<DirectReduction> reductions;
-  DirectWalk(body, [&](NodeId id, const Indices& position) {
-    if (body.node(id).op == Op::kReduce) reductions.push_back({id, position});
-  }).from(node);
-  return reductions;
+std::vector<DirectUse> direct_reductions(const Graph& body, NodeId node) {
+  return DirectWalk(body, Op::kReduce).from(node);
 }
 
 std::set<NodeId> late_inputs(const Graph& body) {
   std::set<NodeId> inputs;
   auto add = [&](NodeId node) {
-    for (const DirectRead& read : late_reads(body, node)) inputs.insert(read.input);
+    for (const DirectUse& read : late_reads(body, node)) inputs.insert(read.node);
   };
   for (const GraphOutput& output : body.outputs) {
     NodeId node = computed_node(body, output.node);
     add(node);
-    for (const DirectReduction& reduction : direct_reductions(body, node)) {
+    for (const DirectUse& reduction : direct_reductions(body, node)) {
       add(body.node(reduction.node).operands[0]);
     }
   }

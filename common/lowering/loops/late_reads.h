@@ -11,25 +11,19 @@
 
 namespace common {
 
-// An input's element that an element of some node is made of, without reductions, gathers or
-// conditions between.
-struct DirectRead {
-  NodeId input = 0;
-  Indices position;  // over the node's indices i0, i1, ...
-};
-// Of `node`: each input once a position.
-std::vector<DirectRead> direct_reads(const Graph& body, NodeId node);
-
-// Of those of `node` the ones whose input no reduction reads that `node` waits for; none where it
-// waits for no reduction.
-std::vector<DirectRead> late_reads(const Graph& body, NodeId node);
-
-// A reduction that an element of a node is made of, without other reductions between.
-struct DirectReduction {
+// An element of an input or of a reduction that an element of another node is made of, without
+// reductions, gathers or conditions between.
+struct DirectUse {
   NodeId node = 0;
-  Indices position;
+  Indices position;  // over the other node's indices i0, i1, ...
 };
-std::vector<DirectReduction> direct_reductions(const Graph& body, NodeId node);
+
+// The inputs that `node` is made of, each once a position, but for those that a reduction reads for
+// which `node` waits; none where it waits for no reduction.
+std::vector<DirectUse> late_reads(const Graph& body, NodeId node);
+
+// The reductions that `node` is made of.
+std::vector<DirectUse> direct_reductions(const Graph& body, NodeId node);
 
 // All inputs that are read late by an output or by a reduction that an output is made of.
 std::set<NodeId> late_inputs(const Graph& body);

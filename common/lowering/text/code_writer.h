@@ -108,8 +108,8 @@ class CodeWriter {
     bool is_ahead = false;   // begun one step of the loop before
   };
   void add_access(int level, const Access& access);
-  // The loads of scope `level` so far have arrived before what follows begins, which takes an
-  // exchange with other threads of so many clocks.
+  // The loads of scope `level` so far have arrived before what follows begins. `exchange_clocks`:
+  // that threads then take to exchange what they computed.
   void end_round(int level, double exchange_clocks) {
     Loads& loads = scopes_[static_cast<size_t>(level)].loads;
     loads.end_round();

@@ -20,10 +20,10 @@ constexpr double kInPlace = 2.5;
 // machine's rate.
 constexpr double kTileTensor = 0.4, kTileSingle = 0.5, kAttentionTensor = 0.08;
 constexpr double kLibraryTensor = 0.75, kLibrarySingle = 0.8, kLibraryBytes = 0.85;
-// An attention of at most so many rows that no tensor core computes: a block for each group of
-// heads walks all keys, so many at once, in steps of so many clocks, once a pass. It takes so many
-// thread instructions for a multiply-add in each of its passes, or for each byte of keys and
-// values.
+// An attention of at most kAttentionRows rows whose blocks decode_blocks() does not choose: in each
+// pass a block walks the keys of a group of heads, kStepKeys of them in kKeyStepClocks. Thread
+// instructions are kOnePass for each byte of keys and values where one pass is enough, else
+// kByThreads for each multiply-add and pass.
 constexpr double kAttentionRows = 8, kStepKeys = 64, kKeyStepClocks = 1500, kOnePass = 6,
                  kByThreads = 6;
 // At most so many rows are multiplied by reading the matrix once, at memory's speed.

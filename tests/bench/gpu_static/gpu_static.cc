@@ -47,6 +47,7 @@ struct StaticOptions {
 // A kernel and its calls in one run.
 struct KernelUse {
   StaticKernel kernel;
+  double search_ns = 0;  // that the search takes a call for
   ScheduleSpread spread;
   int64_t calls = 0;
   // Of all calls.
@@ -157,16 +158,16 @@ Result<std::vector<KernelUse>> analyse(common::Program program, const StaticOpti
     const common::Call& call = program.calls[c];
     auto [it, is_new] = uses.try_emplace({call.kernel, traffic.calls[c].bytes});
     KernelUse& use = it->second;
-    const common::Kernel& kernel = program.kernels[static_cast<size_t>(call.kernel)];
-    std::vector<int64_t> symbols = coordinator::call_symbols(call, sizes);
     if (is_new) {
+      const common::Kernel& kernel = program.kernels[static_cast<size_t>(call.kernel)];
+      std::vector<int64_t> symbols = coordinator::call_symbols(call, sizes);
       LFARM_ASSIGN_OR_RETURN(use.kernel, static_kernel(kernel, symbols, traffic.calls[c], tools));
+      use.search_ns = coordinator::predict_ns(kernel, symbols, coordinator::device_terms(target));
       use.spread = schedule_spread(kernel, common::machine_of(target), machine);
     }
     ++use.calls;
     use.predicted_us += use.kernel.predicted_ns * 1e-3;
-    use.search_us +=
-        coordinator::predict_ns(kernel, symbols, coordinator::device_terms(target)) * 1e-3;
+    use.search_us += use.search_ns * 1e-3;
     use.dram_bytes += traffic.calls[c].bytes;
     use.least_bytes += traffic.calls[c].least;
   }

@@ -151,7 +151,6 @@ KernelCode kernel_code(const SassKernel& kernel, const common::CubinKernel& fact
     within = kernel.loops[main];
   }
   code.in_flight_bytes = common::loads_in_flight(kernel, within).bytes;
-  code.most_in_flight_bytes = common::loads_in_flight(kernel).bytes;
   double after = 0;
   for (size_t k = 0; k < kernel.code.size(); ++k) {
     const SassInstruction& x = kernel.code[k];

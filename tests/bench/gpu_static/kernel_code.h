@@ -29,8 +29,7 @@ struct KernelCode {
   uint64_t shared_bytes = 0;  // of a block
   // Of the accesses of device memory that move most: bytes of a lane at once; 0: there are none.
   int load_bytes = 0, store_bytes = 0;
-  // Of a thread, in the loop that loads most; and anywhere in the kernel.
-  int64_t in_flight_bytes = 0, most_in_flight_bytes = 0;
+  int64_t in_flight_bytes = 0;     // of a thread, in the loop that loads most
   double instructions = 0;         // that a thread executes
   double warp_clocks = 0;          // that a warp takes where nothing else runs
   double tensor_instructions = 0;  // of those, products of tensor cores

@@ -43,6 +43,26 @@ double seconds_since(int64_t start_ns) {
   return static_cast<double>(common::SteadyClock().now_ns() - start_ns) * 1e-9;
 }
 
+// Whether the outputs passed, which the line then says with their errors or the problem. An error
+// that is no verdict stays one.
+Result<bool> note_verdict(const Result<common::OutputError>& errors, Json& line) {
+  bool is_wrong = !errors.ok() && errors.error().code == common::Code::kVerification;
+  if (!errors.ok() && !is_wrong) return errors.error();
+  line["passed"] = !is_wrong;
+  if (is_wrong) {
+    line["problem"] = errors.error().message;
+  } else {
+    line["error"] = errors->candidate;
+    line["reference_error"] = errors->reference;
+  }
+  return !is_wrong;
+}
+
+void print_line(const Json& line) {
+  std::printf("%s\n", line.dump().c_str());
+  std::fflush(stdout);
+}
+
 // Judges each kernel of a program alone, a line for each; false when one failed.
 Result<bool> verify_kernels(const std::string& name, const common::Program& program,
                             GpuPlans& plans) {
@@ -51,22 +71,11 @@ Result<bool> verify_kernels(const std::string& name, const common::Program& prog
   for (size_t k = 0; k < kernels.size(); ++k) {
     LFARM_ASSIGN_OR_RETURN(auto cases, VerifiedCases::make(std::move(kernels[k].graph), {}));
     LFARM_ASSIGN_OR_RETURN(auto executor, plans.load(std::move(kernels[k].program)));
-    auto errors = cases.judge(*executor, 0);
-    bool is_wrong = !errors.ok() && errors.error().code == common::Code::kVerification;
-    if (!errors.ok() && !is_wrong) return errors.error();
-    Json line{{"plan", name},
-              {"kernel", k},
-              {"form", common::template_name(program.kernels[k].form)},
-              {"passed", !is_wrong}};
-    if (is_wrong) {
-      line["problem"] = errors.error().message;
-    } else {
-      line["error"] = errors->candidate;
-      line["reference_error"] = errors->reference;
-    }
-    std::printf("%s\n", line.dump().c_str());
-    std::fflush(stdout);
-    passed = passed && !is_wrong;
+    Json line{
+        {"plan", name}, {"kernel", k}, {"form", common::template_name(program.kernels[k].form)}};
+    LFARM_ASSIGN_OR_RETURN(bool is_right, note_verdict(cases.judge(*executor, 0), line));
+    print_line(line);
+    passed = passed && is_right;
   }
   return passed;
 }
@@ -85,23 +94,13 @@ Result<bool> verify_plan(const std::string& name, common::Program program,
   double compile_s = seconds_since(start_ns);
   for (size_t k = 0; k < cases.size(); ++k) {
     start_ns = common::SteadyClock().now_ns();
-    auto errors = cases.judge(*executor, k);
-    bool is_wrong = !errors.ok() && errors.error().code == common::Code::kVerification;
-    if (!errors.ok() && !is_wrong) return errors.error();
     Json line{{"model", arguments.model}, {"plan", name}, {"calls", calls}};
     if (!cases.name_of(k).empty()) line["case"] = cases.name_of(k);
-    line["passed"] = errors.ok();
-    if (errors.ok()) {
-      line["error"] = errors->candidate;
-      line["reference_error"] = errors->reference;
-    } else {
-      line["problem"] = errors.error().message;
-    }
+    LFARM_ASSIGN_OR_RETURN(bool is_right, note_verdict(cases.judge(*executor, k), line));
     line["compile_s"] = compile_s;
     line["run_s"] = seconds_since(start_ns);
-    std::printf("%s\n", line.dump().c_str());
-    std::fflush(stdout);
-    passed = passed && errors.ok();
+    print_line(line);
+    passed = passed && is_right;
   }
   return passed;
 }
@@ -128,8 +127,7 @@ class CandidateJudge {
     } else {
       line["error"] = verdict->max_error;
     }
-    std::printf("%s\n", line.dump().c_str());
-    std::fflush(stdout);
+    print_line(line);
     passed_ = passed_ && !is_wrong;
     return {};
   }
@@ -156,8 +154,7 @@ Result<bool> verify_all(const VerifyArguments& arguments) {
             {"nodes", graph.nodes.size()},
             {"reference_s", seconds_since(start_ns)},
             {"peak_mb", peak_mb()}};
-  std::printf("%s\n", line.dump().c_str());
-  std::fflush(stdout);
+  print_line(line);
   coordinator::Compilation compilation(graph, plans->target(), coordinator::Numerics::kStrict);
   LFARM_ASSIGN_OR_RETURN(
       bool passed,
