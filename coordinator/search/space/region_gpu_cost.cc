@@ -1,6 +1,7 @@
 // What extraction charges an operation on a GPU, in nanoseconds.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "common/ir/hlir/builder.h"
 #include "common/ir/hlir/sizes.h"
@@ -60,6 +61,26 @@ int64_t RegionSpace::stored_size(ClassId cls, int depth) const {
   return size;
 }
 
+double RegionSpace::read_bytes(ClassId cls, double elements, int depth) const {
+  const EGraph& graph = *saturated_.graph;
+  double bytes = std::numeric_limits<double>::infinity();
+  graph.for_each_node(graph.find(cls), [&](NodeId n) {
+    const Node& node = saturated_.heads->node(graph.head(n));
+    double own = std::min(elements, common::count_elements(node.shape, sizes_));
+    bool is_seen_through = node.op == Op::kView || node.op == Op::kCast;
+    bool is_product = node.op == Op::kBinary &&
+                      common::attr<common::BinaryAttr>(node).op == common::BinaryOp::kMul;
+    double read = own * static_cast<double>(common::dtype_size(node.dtype));
+    if (depth > 0 && (is_seen_through || is_product)) {
+      double below = 0;
+      for (ClassId child : graph.children(n)) below += read_bytes(child, own, depth - 1);
+      read = std::min(read, below);
+    }
+    bytes = std::min(bytes, read);
+  });
+  return bytes;
+}
+
 std::optional<bool> RegionSpace::rounds_probabilities(ClassId cls, int depth) const {
   const EGraph& graph = *saturated_.graph;
   std::optional<bool> found;
@@ -86,7 +107,11 @@ double RegionSpace::gpu_node_cost(NodeId id) const {
   KernelProfile profile;
   double work = elements(node.shape);
   if (node.op != Op::kContract) {
-    if (node.op == Op::kReduce) work = elements(shape_of(child(0)));
+    if (node.op == Op::kReduce) {
+      work = elements(shape_of(child(0)));
+      // Sums of products are chosen beside contractions, which pay for their operands too.
+      profile.moved_bytes = read_bytes(child(0), work, kReadThrough);
+    }
     profile.simple_ops = work;
     profile.hard_ops = work * hard_operations(node);
     if (lowering == Lowering::kCopy) {

@@ -79,6 +79,9 @@ class RegionSpace {
   double gpu_node_cost(NodeId node) const;
   // The least bytes of an element that the class may be read as, through `depth` views and casts.
   int64_t stored_size(ClassId cls, int depth) const;
+  // The least bytes that `elements` of the class, or all where it has fewer, are read as: through
+  // `depth` views, casts and products.
+  double read_bytes(ClassId cls, double elements, int depth) const;
   // Whether the class is made of a softmax whose values were rounded to a half type on the way;
   // empty where it is made of none.
   std::optional<bool> rounds_probabilities(ClassId cls, int depth) const;
