@@ -1,6 +1,7 @@
 // Movement: casts of casts, views of views, gathers at places that are known, and work done before
 // elements are repeated rather than after.
 #include "common/base/contains.h"
+#include "common/ir/expr/with_indices.h"
 #include "coordinator/rules/matching/parts.h"
 #include "coordinator/rules/rule_set.h"
 
@@ -71,33 +72,14 @@ void add_casts_and_views(RuleMaker& m) {
   }
 }
 
-// Whether `less`, seen through the view, is the same everywhere, as positions alone tell.
-std::optional<bool> known_less(Rewriter& r, ClassId condition, const View& view) {
-  auto less = r.find_binary(condition, BinaryOp::kLess);
-  View seen = common::view_identity(r.shape(condition));
-  if (!less) {
-    auto way = r.find(condition, Op::kView);
-    if (!way) return std::nullopt;
-    seen = attr<ViewAttr>(*way->node).view;
-    if (!seen.valid.empty()) return std::nullopt;
-    less = r.find_binary(way->operands[0], BinaryOp::kLess);
-    if (!less) return std::nullopt;
-  }
-  auto composed = common::view_compose(view, seen, r.symbols());
-  if (!composed || !composed->valid.empty()) return std::nullopt;
-  common::Bounds bounds = common::loop_bounds(composed->shape, r.symbols());
-  auto placed = [&](ClassId cls) -> std::optional<Expr> {
-    auto value = index_value(r, cls);
-    if (!value) return std::nullopt;
-    return value->substitute([&](common::Var v) -> Expr {
-      if (v.kind != common::Var::Kind::kIndex) return Expr::var(v);
-      return composed->index[static_cast<size_t>(v.id)];
-    });
-  };
-  auto x = placed(less->operands[0]), y = placed(less->operands[1]);
-  if (!x || !y) return std::nullopt;
-  if (bounds.provably_less(*x, *y)) return true;
-  if (bounds.provably_non_negative(*x - *y)) return false;
+// Whether the condition, seen through the view, is the same everywhere, as positions alone tell.
+std::optional<bool> known_less(const Rewriter& r, ClassId condition, const View& view) {
+  auto less = less_of_positions(r, condition);
+  if (!less) return std::nullopt;
+  common::Bounds bounds = common::loop_bounds(view.shape, r.symbols());
+  Expr x = common::with_indices(less->x, view.index), y = common::with_indices(less->y, view.index);
+  if (bounds.provably_less(x, y)) return true;
+  if (bounds.provably_non_negative(x - y)) return false;
   return std::nullopt;
 }
 

@@ -30,6 +30,7 @@
   X(fourier)                   \
   X(positions)                 \
   X(routing)                   \
+  X(rotation)                  \
   X(scan)
 
 namespace coordinator {

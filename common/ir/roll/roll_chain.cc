@@ -205,12 +205,14 @@ class Walk {
   }
 
   // Views and constants are copied into the body: passed in, a broadcast would have to be stored.
-  // So are positions in another type, whose values rules can tell only where they are made.
+  // So are positions in another type, and what compares them: rules can tell their values only
+  // where they are made.
   void share(NodeId id) {
     if (!shared_.insert(id).second) return;
     const Node& node = graph_.node(id);
     bool is_free_cast = node.op == Op::kCast && is_free(graph_, node.operands[0]);
-    if (node.op == Op::kView || is_free_cast || is_free(graph_, id)) {
+    if (node.op == Op::kView || is_free_cast || is_free(graph_, id) ||
+        compares_positions(graph_, id)) {
       for (NodeId operand : graph_.node(id).operands) share(operand);
       chain_.copied.push_back(id);
     } else {
@@ -351,6 +353,12 @@ bool is_free(const Graph& graph, NodeId id) {
   const Node* node = &graph.node(id);
   while (node->op == Op::kView) node = &graph.node(node->operands[0]);
   return node->op == Op::kConstant || node->op == Op::kIota;
+}
+
+bool compares_positions(const Graph& graph, NodeId id) {
+  const Node& node = graph.node(id);
+  return node.op == Op::kBinary && node.dtype == DType::kBool &&
+         std::ranges::all_of(node.operands, [&](NodeId x) { return is_free(graph, x); });
 }
 
 std::optional<Chain> find_chain(const Graph& graph, const Tuple& anchors) {

@@ -50,5 +50,7 @@ PairEstimate estimate_pair(const Graph& graph, NodeId first, NodeId second);
 
 // Nodes that cost nothing and mean the same wherever they stand.
 bool is_free(const Graph& graph, NodeId id);
+// A comparison of two such nodes, such as the mask of a tensor's first half.
+bool compares_positions(const Graph& graph, NodeId id);
 
 }  // namespace common

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "common/base/contains.h"
+#include "common/ir/expr/with_indices.h"
 
 namespace coordinator {
 
@@ -67,6 +68,24 @@ std::optional<Expr> index_value(const Rewriter& r, ClassId cls) {
     return bounds.simplify(common::floor_div(*inner, Expr(static_cast<int64_t>(*divisor))));
   };
   return value_of(cls, 0);
+}
+
+std::optional<LessOfPositions> less_of_positions(const Rewriter& r, ClassId cls) {
+  auto held = [&](ClassId at) -> std::optional<LessOfPositions> {
+    auto less = r.find_binary(at, BinaryOp::kLess);
+    auto x = less ? index_value(r, less->operands[0]) : std::nullopt;
+    auto y = x ? index_value(r, less->operands[1]) : std::nullopt;
+    if (!y) return std::nullopt;
+    return LessOfPositions{*std::move(x), *std::move(y)};
+  };
+  if (auto own = held(cls)) return own;
+  auto way = r.find(cls, Op::kView);
+  if (!way) return std::nullopt;
+  const View& view = attr<ViewAttr>(*way->node).view;
+  auto seen = view.valid.empty() ? held(way->operands[0]) : std::nullopt;
+  if (!seen) return std::nullopt;
+  return LessOfPositions{common::with_indices(seen->x, view.index),
+                         common::with_indices(seen->y, view.index)};
 }
 
 bool Descent::through_views() {

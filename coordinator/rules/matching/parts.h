@@ -20,6 +20,13 @@ bool is_broadcast(const Rewriter& r, const common::View& view, const common::Sha
 // the loop indices, for iotas, constants, views and casts of these and quotients by a constant.
 std::optional<common::Expr> index_value(const Rewriter& r, ClassId cls);
 
+// A comparison of what two positions alone tell, over the loop indices.
+struct LessOfPositions {
+  common::Expr x, y;  // x < y
+};
+// What the class holds, or is an unguarded view of.
+std::optional<LessOfPositions> less_of_positions(const Rewriter& r, ClassId cls);
+
 // The class holds whole numbers from `least` to `most` and nothing else, in any numeric type.
 struct WholeRange {
   int64_t least;

@@ -181,7 +181,10 @@ double RegionSpace::node_cost(NodeId id) const {
   Lowering lowering = heads.lowering(head);
   if (lowering == Lowering::kAbstract) return std::numeric_limits<double>::infinity();
   const Node& node = heads.node(head);
-  if (!is_computed(node) && lowering != Lowering::kCopy) return 0.001;
+  // A guard is a branch, behind which a GPU's threads begin to load.
+  bool is_guarded = common::is_gpu(machine_) && node.op == Op::kView &&
+                    !common::attr<common::ViewAttr>(node).view.valid.empty();
+  if (!is_computed(node) && lowering != Lowering::kCopy && !is_guarded) return 0.001;
   auto elements = [&](const common::Shape& shape) { return common::count_elements(shape, sizes_); };
   double work = elements(node.shape);
   if (saturated_.load_time->make(graph, id)) {

@@ -70,8 +70,28 @@ void add_parts_of_wholes(Cases& cases) {
   }
 }
 
+// x[k:], then x[:k], as a roll and as a rotary embedding has them; behind two axes that are one.
+void add_rotations(Cases& cases) {
+  for (int64_t cut : {1, 2, 4}) {
+    cases.emplace("halves-in-other-order", RuleCase{kNumbers, [cut](GraphBuilder& b, DType t) {
+                                                      IrNode x = input(b, t);
+                                                      IrNode low = b.slice(x, 1, 0, cut);
+                                                      IrNode high = b.slice(x, 1, cut, 6 - cut);
+                                                      b.output(b.concat({high, low}, 1));
+                                                    }});
+    cases.emplace("halves-in-other-order",
+                  RuleCase{kFloats, [cut](GraphBuilder& b, DType t) {
+                             IrNode x = b.reshape(input(b, t, {s0, 12}), {s0, 2, 6});
+                             IrNode low = b.slice(x, 2, 0, cut);
+                             IrNode high = unary(b, UnaryOp::kNeg, b.slice(x, 2, cut, 6 - cut));
+                             b.output(b.concat({high, low}, 2));
+                           }});
+  }
+}
+
 void add_movement(Cases& cases) {
   add_parts_of_wholes(cases);
+  add_rotations(cases);
   // Every cast after every cast.
   cases.emplace(
       "cast-cast",

@@ -127,6 +127,23 @@ void add_softmax(NearMisses& misses) {
                                }});
 }
 
+void add_rotations(NearMisses& misses) {
+  misses.emplace_back("halves of two tensors", RuleCase{kFloats, [](GraphBuilder& b, DType t) {
+                                                          IrNode x = input(b, t), y = input(b, t);
+                                                          IrNode high = b.slice(x, 1, 3, 3);
+                                                          IrNode low = b.slice(y, 1, 0, 3);
+                                                          b.output(b.concat({high, low}, 1));
+                                                        }});
+  misses.emplace_back("parts of one tensor that do not follow one another",
+                      RuleCase{kFloats, [](GraphBuilder& b, DType t) {
+                                 IrNode x = input(b, t);
+                                 IrNode high = b.slice(x, 1, 2, 3), low = b.slice(x, 1, 0, 3);
+                                 b.output(b.concat({high, low}, 1));
+                                 b.output(b.concat({high, b.slice(x, 1, 1, 3)}, 1));
+                                 b.output(b.concat({low, b.slice(x, 1, 3, 3)}, 1));
+                               }});
+}
+
 void add_contractions(NearMisses& misses) {
   misses.emplace_back(
       "a sum over what no factor knows",
@@ -208,6 +225,7 @@ std::vector<std::pair<std::string, RuleCase>> near_misses() {
   add_constants(misses);
   add_norms(misses);
   add_softmax(misses);
+  add_rotations(misses);
   add_contractions(misses);
   add_routing(misses);
   return misses;
