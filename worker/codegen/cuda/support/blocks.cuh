@@ -1,14 +1,41 @@
-// Blocks of one launch that hand results over to one another, through relaxed atomics of one thread
-// each. By the PTX memory model that thread's fence covers the block's writes only where the
-// barrier comes before it and the atomic after; the reader's order is the same backwards.
+// Blocks of one launch that hand results over to one another, through atomics of one thread each.
+// By the PTX memory model that thread's release covers the block's writes only where the barrier
+// comes before it, and its acquire their reads only where the barrier comes after. An atomic that
+// is both takes one fence, where fences around a relaxed one take two.
 #pragma once
 
 #include "worker/codegen/cuda/support/base.cuh"
 
 #ifdef LF_EMULATED
 LF_INLINE void lf_pause() {}
+LF_INLINE uint32_t lf_count(uint32_t* counter) {
+  __threadfence();
+  const uint32_t before = atomicAdd(counter, 1u);
+  __threadfence();
+  return before;
+}
+LF_INLINE uint32_t lf_counted(uint32_t* counter) {
+  const uint32_t count = atomicAdd(counter, 0u);
+  __threadfence();
+  return count;
+}
 #else
 LF_INLINE void lf_pause() { __nanosleep(100); }
+// Adds one and returns the count before: what is written before a release is seen after an acquire
+// that finds it counted.
+LF_INLINE uint32_t lf_count(uint32_t* counter) {
+  uint32_t before;
+  asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;"
+               : "=r"(before)
+               : "l"(counter)
+               : "memory");
+  return before;
+}
+LF_INLINE uint32_t lf_counted(uint32_t* counter) {
+  uint32_t count;
+  asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(count) : "l"(counter) : "memory");
+  return count;
+}
 #endif
 
 // Of `count` blocks that share counter `counter`, whether this one, whose threads all call, is the
@@ -18,9 +45,7 @@ static __device__ bool lf_is_last(char* scratch, int64_t counter, int64_t count)
   __syncthreads();
   if (threadIdx.x == 0) {
     uint32_t* const arrived = (uint32_t*)scratch - 1 - counter;
-    __threadfence();
-    before = atomicAdd(arrived, 1u);
-    __threadfence();
+    before = lf_count(arrived);
     if (before == count - 1) *arrived = 0;
   }
   __syncthreads();
@@ -43,17 +68,13 @@ static __device__ int64_t lf_ticket(char* scratch, int64_t counter, int64_t coun
 // What the block wrote is there for those who wait until `count` blocks have arrived.
 static __device__ void lf_arrive(char* scratch, int64_t counter) {
   __syncthreads();
-  if (threadIdx.x == 0) {
-    __threadfence();
-    atomicAdd((uint32_t*)scratch - 1 - counter, 1u);
-  }
+  if (threadIdx.x == 0) lf_count((uint32_t*)scratch - 1 - counter);
 }
 
 // Waits until `count` blocks have arrived.
 static __device__ void lf_await(char* scratch, int64_t counter, int64_t count) {
   if (threadIdx.x == 0) {
-    while (atomicAdd((uint32_t*)scratch - 1 - counter, 0u) < count) lf_pause();
-    __threadfence();
+    while (lf_counted((uint32_t*)scratch - 1 - counter) < count) lf_pause();
   }
   __syncthreads();
 }
