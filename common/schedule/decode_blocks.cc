@@ -65,6 +65,9 @@ GpuKernelFacts decode_facts(const DecodeShape& shape, const DecodeBlocks& blocks
   f.registers = kFixedRegisters + step_bytes / kFloat + number(16 * width_chunks);
   f.block_shared_bytes = number(blocks.warps) * part_bytes + number(shape.rows * shape.depth) * 2;
   f.in_flight_bytes = step_bytes;
+  f.block_prefetch_bytes =
+      number(std::min(blocks.warps * kDecodeWarpKeys, shape.keys) * (shape.depth + shape.width)) *
+      kHalf;
   f.wait_clocks = kQueryClocks + steps * (kGpuMemoryClocks + kStepClocks) + kStoreClocks;
   if (blocks.warps > 1) f.wait_clocks += kMeetClocks;
   if (blocks.splits > 1) {

@@ -124,6 +124,15 @@ TEST(WarpClocks, LoadsThatDependOnEachOtherTakeARoundEach) {
   EXPECT_DOUBLE_EQ(warp_clocks(kernel, {}), round + 8);
 }
 
+// What a block does while earlier kernels run is no time of its own.
+TEST(WarpClocks, BeginAtTheWaitForEarlierKernels) {
+  SassKernel kernel;
+  SassInstruction wait = use(0, 2);
+  wait.opcode = 0x02e;
+  kernel.code = {use(0, 9), load(0), wait, use(1, 3)};
+  EXPECT_DOUBLE_EQ(warp_clocks(kernel, {}), 2 + 3);
+}
+
 // A step that uses what the step before asked for waits only for the rest of its round.
 TEST(WarpClocks, StepsOfALoopTakeWhatTheSecondOneTakes) {
   const double round = common::kGpuMemoryClocks;

@@ -26,6 +26,8 @@ namespace worker {
 struct KernelSource {
   common::EntryPoint entry;
   std::string text;
+  // What a block of a GPU asks the second cache for before it waits for earlier kernels.
+  int64_t prefetch_bytes = 0;
 };
 
 class CodeGenerator {

@@ -14,6 +14,7 @@ struct GpuFunction {
   // What may come before the wait for earlier kernels: prefetches, which need nothing but the
   // kernel's parameters. Empty: nothing.
   std::string early = {};
+  int64_t early_bytes = 0;  // that a block asks for there
   // Blocks next to each other share a result: `areas` is the first block's scratch memory.
   bool is_split = false;
 };

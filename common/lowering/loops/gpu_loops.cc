@@ -114,6 +114,7 @@ Result<GpuFunction> GpuLoops::run() {
   function.body = finish_body(writer_, units * Expr(blocks), emitter_.scratch());
   function.block = block();
   LFARM_ASSIGN_OR_RETURN(function.early, early_text());
+  if (nest_.prefetch) function.early_bytes = nest_.prefetch->bytes;
   return function;
 }
 

@@ -67,6 +67,7 @@ GpuKernelFacts attention_facts(const KernelProfile& profile, const common::GpuMa
       whole(machine.processors));
   GpuKernelFacts f = common::decode_facts(shape, blocks);
   f.dram_bytes = std::max(f.dram_bytes, profile.moved_bytes);
+  if (!common::launches_overlap(machine.target)) f.block_prefetch_bytes = 0;
   return f;
 }
 

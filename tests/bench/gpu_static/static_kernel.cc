@@ -137,9 +137,7 @@ common::Status judge_generated(const common::Kernel& kernel, const std::vector<i
   }
   result.code = kernel_code(codes[0], facts[0], thread);
   find_facts(traffic, static_cast<double>(source.entry.block.shared_bytes), result);
-  if (kernel.nest && kernel.nest->prefetch && source.entry.waits) {
-    f.block_prefetch_bytes = static_cast<double>(kernel.nest->prefetch->bytes);
-  }
+  f.block_prefetch_bytes = static_cast<double>(source.prefetch_bytes);
   return {};
 }
 

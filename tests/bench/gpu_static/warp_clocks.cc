@@ -44,6 +44,8 @@ double latency(SassClass kind) {
 constexpr double kBarrier = 20;
 // A fence returns when the second cache has seen all writes.
 constexpr uint16_t kFence = 0x192;
+// The wait for earlier kernels: what comes before it runs while they do.
+constexpr uint16_t kWaitForEarlier = 0x02e;
 
 class Walk {
  public:
@@ -102,6 +104,10 @@ class Walk {
     }
     if (x.kind == SassClass::kBarrier) clock_ += kBarrier;
     if (x.opcode == kFence) clock_ += common::kGpuCacheClocks;
+    if (x.opcode == kWaitForEarlier) {
+      clock_ = 0;
+      ready_ = {};
+    }
     double done = clock_ + latency(x.kind);
     if (x.scoreboard >= 0) {
       double& ready = ready_[static_cast<size_t>(x.scoreboard)];

@@ -1,5 +1,5 @@
-// How long one warp takes from its first instruction to its last where nothing else runs: what
-// bounds kernels of few blocks, and each block of others.
+// How long one warp takes from its wait for earlier kernels, or its first instruction, to its last
+// where nothing else runs: what bounds kernels of few blocks, and each block of others.
 #pragma once
 
 #include <vector>

@@ -169,6 +169,10 @@ LFEMU_DEVICE void lf_prefetch(const void*, long first, long end) {
     t.engine->fail(&t, 719, "a prefetch beyond its memory, or after the wait", __FILE__, __LINE__);
   }
 }
+LFEMU_DEVICE void lf_prefetch_line(const void*) {
+  lf_emu::Thread& t = lf_emu::self();
+  if (t.has_waited) t.engine->fail(&t, 719, "a prefetch after the wait", __FILE__, __LINE__);
+}
 LFEMU_DEVICE void lf_wait_for_earlier() { lf_emu::self().has_waited = true; }
 
 LFEMU_DEVICE uint4 lf_load_stream16(const void* global) {

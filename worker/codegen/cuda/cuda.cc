@@ -134,6 +134,7 @@ Result<KernelSource> CudaCodeGenerator::generate(const Kernel& kernel) const {
   source.entry = {entry_name(kernel), function.body.units, function.body.scratch_bytes,
                   function.block};
   source.entry.waits = machine_.overlaps;
+  if (machine_.overlaps) source.prefetch_bytes = function.early_bytes;
   source.entry.starts_from_bases = works_in_place(kernel);
   source.text = cat(
       prologue(source.entry.name, kernel.body, function, works_in_place(kernel), machine_.overlaps),

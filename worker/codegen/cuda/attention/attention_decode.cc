@@ -32,6 +32,7 @@ using common::Template;
 
 namespace {
 
+constexpr int64_t kHalfBytes = 2;
 constexpr int64_t kChunk = 8;  // elements of 16 bytes
 constexpr int64_t kWarps = 4;  // of a block, each with keys of its own, where sizes are open
 constexpr int64_t kWarpKeys = common::kDecodeWarpKeys;
@@ -99,6 +100,26 @@ class DecodeAttention final : public CudaAttentionRows {
                 }};
   }
 
+  // Asks for the keys and values of the block's first step, where their places are known without a
+  // look at memory; empty where they are not. A position's keys were written by an earlier run, all
+  // but those of this one..
+  std::string early_text(int64_t splits, const CudaMachine& machine) {
+    choose_splits(splits, step_, machine);
+    find_steps();
+    bool is_known = !reads_masks_ && form_.first.empty() && form_.last.empty();
+    if (!is_known || !lies_in_one(keys_) || !lies_in_one(values_)) return "";
+    lines("const int tid = threadIdx.x;\nconst int64_t m0 = 0;");
+    bind_batch(cat("(int64_t)blockIdx.x / ", splits_));
+    find_range(step_, "blockIdx.x");
+    lines(cat("const int64_t early = lf_min_i64(", begin_, " + ", step_, ", ", end_, ") - ", begin_,
+              ";"));
+    for (const Operand* x : {&keys_, &values_}) ask_for(*x);
+    if (!emitter_.status().ok()) return "";
+    Scratch scratch = emitter_.scratch();
+    return cat("  [&] {\n", finish_body(writer_, Expr(1), scratch).text, "  }();\n");
+  }
+  int64_t early_bytes() const { return step_ * (depth_ + width_) * kHalfBytes; }
+
   Result<GpuFunction> run(int64_t splits, const CudaMachine& machine) {
     choose_splits(splits, step_, machine);
     GpuFunction function;
@@ -156,6 +177,19 @@ class DecodeAttention final : public CudaAttentionRows {
     is_whole_ = is_known && !finds && key_size_.constant() > 0 && key_size_.constant() % step_ == 0;
     is_one_step_ = is_whole_ && steps == 1;
   }
+
+  // The lines of the first `early` rows of the block's, whose length is at most a few lines.
+  void ask_for(const Operand& x) {
+    int64_t row_lines = (x.length * kHalfBytes + common::kCacheLine - 1) / common::kCacheLine;
+    writer_.open(false);
+    lines(cat("const int64_t n = ", begin_, " + l / ", row_lines, ";"));
+    std::string row = address(x, {index("n", key_size_)}, "0");
+    lines(cat("lf_prefetch_line(", row, " + l % ", row_lines, " * ",
+              common::kCacheLine / kHalfBytes, ");"));
+    writer_.close(cat("for (int l = tid; l < early * ", row_lines, "; l += ", threads_, ")"));
+  }
+
+  bool lies_in_one(const Operand& x) const { return is_plain(x, {form_.key}, x.length); }
 
   // Whether the rows' runs of so many elements lie side by side in an input.
   bool is_plain(const Operand& x, const std::vector<int>& labels, int64_t run) const {
@@ -274,7 +308,7 @@ class DecodeAttention final : public CudaAttentionRows {
     std::string to = cat(name, "[u][k]"), chunk = cat("(k * ", step, " + ", first, ") * 8");
     std::string in_row = inside(chunk, x.length, chunks * step * kChunk);
     // Of rows that lie in one piece the address is computed once.
-    bool in_one = is_plain(x, {form_.key}, x.length), plain = is_plain(x, {form_.key}, kChunk);
+    bool in_one = lies_in_one(x), plain = is_plain(x, {form_.key}, kChunk);
     if (in_one) {
       lines(cat("const uint16_t* const row = ", address(x, at, "0"), " + ", first, " * 8;"));
     }
@@ -395,7 +429,12 @@ Result<GpuFunction> emit_cuda_attention_decode(const Graph& body, AttentionForm 
   CodeWriter writer(body.symbols);
   int64_t depth = AttentionOperands(body, form, writer).depth();
   common::DecodeBlocks blocks = blocks_of(body, form, depth, schedule, machine);
-  return DecodeAttention(body, std::move(form), blocks.warps).run(blocks.splits, machine);
+  LFARM_ASSIGN_OR_RETURN(GpuFunction function,
+                         DecodeAttention(body, form, blocks.warps).run(blocks.splits, machine));
+  DecodeAttention beginning(body, std::move(form), blocks.warps);
+  function.early = beginning.early_text(blocks.splits, machine);
+  if (!function.early.empty()) function.early_bytes = beginning.early_bytes();
+  return function;
 }
 
 }  // namespace worker

@@ -20,4 +20,8 @@ LF_INLINE void lf_prefetch(const void* memory, int64_t first, int64_t end) {
     }
   }
 }
+// The line that holds this byte.
+LF_INLINE void lf_prefetch_line(const void* memory) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(memory));
+}
 #endif
