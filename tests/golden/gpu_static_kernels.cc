@@ -134,6 +134,21 @@ Graph cache_update() {
 
 }  // namespace
 
+// As a router orders its experts.
+Graph expert_order() {
+  GraphBuilder b;
+  NodeId scores = b.cast(b.cast(input(b, kWide, {1, 128}), kHalf), kWide);
+  NodeId shares = b.raw({Op::kSoftmax, kWide, {1, 128}, {scores}, SoftmaxAttr{1, false}});
+  b.output(b.sort_indices(shares, 1, true));
+  return b.finish();
+}
+
+Graph sort(DType dtype, int64_t lines, int64_t length) {
+  GraphBuilder b;
+  b.output(b.sort_indices(input(b, dtype, {lines, length}), 1, true));
+  return b.finish();
+}
+
 std::vector<NamedKernel> gpu_kernels() {
   std::vector<NamedKernel> kernels;
   auto add = [&](const char* name, Template form, const Graph& body) {
@@ -157,6 +172,11 @@ std::vector<NamedKernel> gpu_kernels() {
   add("wide_decode_attention", Template::kAttention, attention(1, 8192, false, 256));
   add("short_decode_attention", Template::kAttention, attention(1, 1024, false));
   add("causal_attention", Template::kAttention, attention(1024, 1024, true));
+  add("expert_order", Template::kSort, expert_order());
+  add("sort_of_100", Template::kSort, sort(kWide, 1, 100));
+  add("sort_of_1024", Template::kSort, sort(kHalf, 132, 1024));
+  add("sort_of_4096", Template::kSort, sort(kWide, 1, 4096));
+  add("wide_sort_of_2048", Template::kSort, sort(DType::kInt64, 1, 2048));
   add("cache_update", Template::kScatter, cache_update());
   return kernels;
 }

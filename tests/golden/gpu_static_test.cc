@@ -12,6 +12,7 @@
 #include "common/base/cat.h"
 #include "common/cost/gpu_machine.h"
 #include "common/schedule/kernel_nest.h"
+#include "coordinator/search/cost/cost_model.h"
 #include "tests/bench/gpu_static/plan_traffic.h"
 #include "tests/bench/gpu_static/static_kernel.h"
 #include "tests/golden/gpu_static_kernels.h"
@@ -175,6 +176,12 @@ class Compiler {
   std::function<common::Result<common::Bytes>(const std::string&)> compile_;
 };
 
+common::Result<bench::StaticKernel> told_of(NamedKernel& named, const bench::StaticTools& tools) {
+  LFARM_ASSIGN_OR_RETURN(named.kernel.nest,
+                         common::kernel_nest(named.kernel, common::machine_of({kTarget})));
+  return bench::static_kernel(named.kernel, {}, bench::lone_traffic(named.kernel.body, {}), tools);
+}
+
 TEST(GpuStatic, KernelsKeepTheirFigures) {
   auto nvrtc = common::Nvrtc::open();
   if (!nvrtc.ok()) GTEST_SKIP() << "nothing is compiled: " << nvrtc.error().message;
@@ -193,11 +200,7 @@ TEST(GpuStatic, KernelsKeepTheirFigures) {
   bench::StaticTools tools{generator, Compiler(*nvrtc), common::gpu_machine_of_target(kTarget)};
   Table table;
   for (NamedKernel& named : gpu_kernels()) {
-    auto nest = common::kernel_nest(named.kernel, common::machine_of(target));
-    ASSERT_TRUE(nest.ok()) << named.name << ": " << nest.error().message;
-    named.kernel.nest = *nest;
-    auto told =
-        bench::static_kernel(named.kernel, {}, bench::lone_traffic(named.kernel.body, {}), tools);
+    auto told = told_of(named, tools);
     ASSERT_TRUE(told.ok()) << named.name << ": " << told.error().message;
     EXPECT_EQ(told->accesses_problem, "") << named.name;
     table[named.name] = values_of(*told);
@@ -210,6 +213,23 @@ TEST(GpuStatic, KernelsKeepTheirFigures) {
   }
   for (const std::string& line : differences(parse(in), table)) {
     ADD_FAILURE() << line << "\nif that is wanted: run this test with LFARM_UPDATE_GOLDEN=1";
+  }
+}
+
+// Fails when a search expects another time of a sort than its machine code takes.
+TEST(GpuStatic, SortsTakeWhatSearchesExpect) {
+  auto nvrtc = common::Nvrtc::open();
+  if (!nvrtc.ok()) GTEST_SKIP() << "nothing is compiled: " << nvrtc.error().message;
+  common::Target target{kTarget};
+  worker::CudaCodeGenerator generator(target);
+  bench::StaticTools tools{generator, Compiler(*nvrtc), common::gpu_machine_of_target(kTarget)};
+  for (NamedKernel& named : gpu_kernels()) {
+    if (named.kernel.form != common::Template::kSort) continue;
+    auto told = told_of(named, tools);
+    ASSERT_TRUE(told.ok()) << named.name << ": " << told.error().message;
+    double expected = coordinator::predict_ns(named.kernel, {}, coordinator::device_terms(target));
+    EXPECT_GT(expected, told->predicted_ns * 0.85) << named.name;
+    EXPECT_LT(expected, told->predicted_ns * 1.15) << named.name;
   }
 }
 

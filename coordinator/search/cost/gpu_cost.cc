@@ -11,9 +11,8 @@ namespace {
 using common::GpuKernelFacts;
 using common::Template;
 
-// Thread instructions of a profile's operations; a transcendental function takes some twenty, a
-// step of a sort about as many as it moves words.
-constexpr double kSimple = 1.2, kHard = 20, kSortStep = 8, kTransform = 6;
+// Thread instructions of a profile's operations; a transcendental function takes some twenty.
+constexpr double kSimple = 1.2, kHard = 20, kTransform = 6;
 // Of a multiply-add whose operands are loaded and widened for it alone.
 constexpr double kInPlace = 2.5;
 // Of what generated code and libraries multiply on tensor cores or beside them, the share of the
@@ -71,15 +70,27 @@ GpuKernelFacts attention_facts(const KernelProfile& profile, const common::GpuMa
   return f;
 }
 
+// A sort beside what its keys are made of.
+GpuKernelFacts with_sort(GpuKernelFacts f, const SortSize& size) {
+  GpuKernelFacts sort = common::sort_facts(size.blocks, size.lines, size.length);
+  f.thread_instructions += sort.thread_instructions;
+  f.shared_bytes_moved = sort.shared_bytes_moved;
+  f.sector_bytes += sort.sector_bytes;
+  f.wait_clocks += sort.wait_clocks;
+  f.blocks = sort.blocks;
+  f.block_threads = sort.block_threads;
+  f.block_shared_bytes = sort.block_shared_bytes;
+  return f;
+}
+
 }  // namespace
 
 GpuKernelFacts gpu_facts(Template form, const KernelProfile& profile) {
   GpuKernelFacts f;
   f.dram_bytes = profile.moved_bytes;
   f.sector_bytes = profile.moved_bytes + profile.random_reads * kSector;
-  f.thread_instructions =
-      profile.simple_ops * kSimple + profile.row_ops * kSimple + profile.hard_ops * kHard +
-      (profile.sort_steps + profile.sort_turns) * kSortStep + profile.folded_reads * kHard;
+  f.thread_instructions = profile.simple_ops * kSimple + profile.row_ops * kSimple +
+                          profile.hard_ops * kHard + profile.folded_reads * kHard;
   f.thread_instructions += (form == Template::kFourier ? profile.transform_steps * kTransform
                                                        : profile.transform_products * kHard);
   double operations = 2 * profile.contraction_ops;
@@ -125,7 +136,7 @@ GpuKernelFacts gpu_facts(Template form, const KernelProfile& profile) {
     f.wait_clocks += std::max(profile.longest_sum, profile.contraction_ops / sums) / kSerialLoads *
                      common::kGpuMemoryClocks;
   }
-  return f;
+  return form == Template::kSort ? with_sort(f, profile.sort) : f;
 }
 
 double gpu_predict_ns(Template form, const KernelProfile& profile,

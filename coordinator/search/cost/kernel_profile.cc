@@ -279,6 +279,7 @@ class Walk {
 
   void note_sort(const Node& node, double times) {
     SortWork work = sort_work(body_, node, times, symbols_);
+    profile_.sort = sort_size(body_, node, symbols_);
     count(profile_.sort_steps, work.steps);
     count(profile_.sort_turns, work.turns);
   }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/ir/llir/llir.h"
+#include "common/schedule/sort_blocks.h"
 
 namespace coordinator {
 
@@ -45,6 +46,12 @@ struct AttentionSize {
   double batch = 0, keys = 0, depth = 0, width = 0;
 };
 
+// Lines that a kernel sorts, and the blocks that sort them on a GPU.
+struct SortSize {
+  double lines = 0, length = 0;
+  common::SortBlocks blocks;
+};
+
 // How often a kernel does what takes time by itself.
 struct OperationCounts {
   double simple_ops = 0;       // additions, comparisons, conversions: what vector units do at once
@@ -67,6 +74,7 @@ struct KernelProfile : OperationCounts {
   double lane_blocks = 0;       // rows of sums taken side by side
   ContractionSize contraction;  // the last, if there is one
   AttentionSize attention;      // if it is one
+  SortSize sort;                // likewise
   std::vector<LoopWork> loops;  // the same operations, loop by loop
 };
 // symbols[k] is the value of the body's s<k>. Values that are needed at every step of an inner loop

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "common/ir/expr/bounds.h"
 #include "common/ir/hlir/fourier_form.h"
 #include "common/ir/hlir/sizes.h"
 #include "common/ir/hlir/tile_form.h"
@@ -109,6 +110,17 @@ SortWork sort_work(const Graph& body, const Node& node, double elements,
   return {rows * (kDigits * counted + digits * moved), 0};
 }
 
+SortSize sort_size(const Graph& body, const Node& node, const std::vector<int64_t>& symbols) {
+  const Node& key = body.node(node.operands[0]);
+  const auto axis = static_cast<size_t>(common::attr<common::SortAttr>(node).axis);
+  const common::Expr& length = key.shape[axis];
+  SortSize size;
+  size.length = size_of(length, symbols);
+  size.lines = common::count_elements(key.shape, symbols) / size.length;
+  size.blocks = common::sort_blocks(key.dtype, common::Bounds(body.symbols, {}).upper(length));
+  return size;
+}
+
 namespace {
 
 double sum_length(const Graph& body, const Node& sum, const std::vector<int64_t>& symbols) {
@@ -147,11 +159,10 @@ std::vector<char> along_line(const Graph& body) {
 
 // Threads that walk a line of the output together; 1 where each has lines of its own.
 double line_threads(const Graph& body, const std::vector<int64_t>& symbols) {
-  constexpr double kScan = 256, kSortLeast = 32, kSortMost = 1024;
+  constexpr double kScan = 256;
   const Node& output = body.node(body.outputs[0].node);
   if (output.op == Op::kSort) {
-    auto axis = static_cast<size_t>(common::attr<common::SortAttr>(output).axis);
-    return std::clamp(size_of(output.shape[axis], symbols) / 2, kSortLeast, kSortMost);
+    return static_cast<double>(sort_size(body, output, symbols).blocks.key_threads());
   }
   auto axis = static_cast<size_t>(common::attr<common::ScanAttr>(output).axis);
   return axis + 1 == output.shape.size() ? kScan : 1;

@@ -32,6 +32,10 @@ struct SortWork {
 SortWork sort_work(const common::Graph& body, const common::Node& node, double elements,
                    const std::vector<int64_t>& symbols);
 
+// `node` is a kSort of the body.
+SortSize sort_size(const common::Graph& body, const common::Node& node,
+                   const std::vector<int64_t>& symbols);
+
 // Elements of the longest reduction that a thread of a GPU adds up by itself. Where a sort or a
 // scan computes one for a whole line, such as the sums of a softmax, the line's threads share it.
 double longest_sum(const common::Kernel& kernel, const std::vector<int64_t>& symbols);

@@ -386,10 +386,11 @@ TEST(CodegenOps, LongLines) {
         batch.add(Template::kScan, {}, b.finish(),
                   {random_tensor(random, DType::kFloat32, {2, n})});
       }
-      GraphBuilder b(symbols);
-      b.output(b.sort_indices(line(b, DType::kInt16), 1, true));
-      batch.add(Template::kSort, {}, b.finish(),
-                {random_tensor(random, DType::kInt16, {2, n}, -400, 400)});
+      for (DType d : {DType::kInt16, DType::kInt64}) {
+        GraphBuilder b(symbols);
+        b.output(b.sort_indices(line(b, d), 1, true));
+        batch.add(Template::kSort, {}, b.finish(), {random_tensor(random, d, {2, n}, -400, 400)});
+      }
     }
   }
   batch.compile();

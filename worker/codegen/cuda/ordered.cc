@@ -7,6 +7,7 @@
 #include "common/base/cat.h"
 #include "common/lowering/body/body_emitter.h"
 #include "common/lowering/text/c_text.h"
+#include "common/schedule/sort_blocks.h"
 #include "worker/codegen/body/ordered.h"
 #include "worker/codegen/cuda/text/text.h"
 #include "worker/codegen/text/scan_form.h"
@@ -19,6 +20,7 @@ using common::cat;
 using common::CodeWriter;
 using common::counting_loop;
 using common::declare_positions;
+using common::DType;
 using common::Expr;
 using common::finish_body;
 using common::GpuFunction;
@@ -33,14 +35,14 @@ using common::ScanAttr;
 using common::Scratch;
 using common::Shape;
 using common::SortAttr;
+using common::SortBlocks;
+using common::SortMethod;
 using common::Team;
 
 namespace {
 
 constexpr int kScanThreads = 256;
 constexpr int kLineThreads = 128;
-constexpr int64_t kSortThreadsMax = 1024;
-constexpr int64_t kPairBytes = 16;
 
 // One output node, and units that are the positions on all axes but the node's own.
 class LineEmitter {
@@ -54,7 +56,8 @@ class LineEmitter {
         length_(node_.shape[axis_]) {}
 
  protected:
-  // Opens scope 1 with the unit's indices; `unit` spells its number.
+  // Opens scope 1 with the unit's indices; `unit` spells its number. A team is the block,
+  // or each of its warps, which then compute the same.
   Expr open_unit(const std::string& unit, Team team) {
     for (size_t k = 0; k < node_.shape.size(); ++k) {
       if (k != axis_) others_.push_back(node_.shape[k]);
@@ -62,7 +65,7 @@ class LineEmitter {
     Expr units = common::element_count(others_);
     writer_.line(cat("const int64_t u = ", unit, ";"));
     // Outside of the unit: what no unit needs for itself is summed there.
-    if (team.size > 1) writer_.line("const int member = threadIdx.x;");
+    if (team.size > 1) writer_.line(cat("const int member = threadIdx.x % ", team.size, ";"));
     writer_.open(false);
     team.level = writer_.depth();
     emitter_.set_team(team);
@@ -182,35 +185,72 @@ class CudaSortEmitter : public LineEmitter {
   }
 
   Result<GpuFunction> run() {
-    int64_t most = writer_.bounds().upper(length_);
-    int64_t width = 2;
-    while (width < most && width < 2 * kSortThreadsMax) width *= 2;
-    auto threads = static_cast<int>(std::max<int64_t>(width / 2, 32));
-    bool is_short = most <= width && width * kPairBytes <= kStaticSharedBytes;
-    Expr units = open_unit("blockIdx.x", {.size = threads});
-    if (is_short) {
-      writer_.line(cat("__shared__ lf_pair pairs[", width, "];"));
+    const DType key = body_.node(node_.operands[0]).dtype;
+    const SortBlocks blocks = common::sort_blocks(key, writer_.bounds().upper(length_));
+    const bool is_packed = blocks.item_bytes == 8;
+    const std::string type = is_packed ? "lf_item" : "lf_pair";
+    const bool is_rank = blocks.method == SortMethod::kRank;
+    Expr units = open_unit("blockIdx.x", {.size = blocks.key_threads()});
+    if (blocks.method == SortMethod::kMemory) {
+      // The least power of two of chunks is below twice the length, or one chunk.
+      scratch_.add("items", type, blocks.item_bytes, length_ * Expr(2) + Expr(blocks.places));
+      writer_.line(cat("__shared__ ", type, " shared[", blocks.places, "];"));
+      writer_.line(cat("int64_t count = ", blocks.places, ";\n    while (count < ",
+                       writer_.text(length_), ") count *= 2;"));
     } else {
-      // The next power of two is below twice the length.
-      scratch_.add("pairs", "lf_pair", kPairBytes, length_ * Expr(2));
+      writer_.line(cat("__shared__ __align__(16) ", type, " items[", blocks.places, "];"));
+      writer_.line(cat("const int64_t count = ", blocks.places, ";"));
     }
+    std::string make = is_packed ? "lf_make_item" : "lf_make_pair";
     std::string n = writer_.text(length_);
-    writer_.line(cat("int64_t all = 2;\n    while (all < ", n, ") all *= 2;"));
-    Expr i = emitter_.team().open(length_);
-    common::DType dtype = body_.node(node_.operands[0]).dtype;
-    std::string key = sort_key(node_, dtype, element(i)), name = writer_.text(i);
-    writer_.line(cat("pairs[", name, "] = lf_pair{", key, ", ", name, "};"));
+    if (is_rank) writer_.open(true);
+    Expr j = emitter_.team().open(length_);
+    std::string place = writer_.text(j);
+    writer_.line(cat("items[", place, "] = ", make, "(", item_key(key, element(j), is_packed), ", ",
+                     place, ");"));
     emitter_.team().close();
-    if (!length_.is_constant(width)) {
+    if (is_rank) writer_.close(cat("if (threadIdx.x < ", blocks.key_threads(), ")"));
+    if (!length_.is_constant(blocks.places)) {
       writer_.open(true);
-      writer_.line("pairs[i] = lf_pair{~(uint64_t)0, i};");
-      writer_.close(counting_loop("i", cat(n, " + member"), "all", threads));
+      writer_.line(cat("items[i] = ", make, "(~(uint64_t)0, i);"));
+      writer_.close(counting_loop("i", cat(n, " + threadIdx.x"), "count", blocks.threads));
     }
-    writer_.line(cat("lf_sort_block<", threads, ">(pairs, all);"));
+    if (is_rank) {
+      store_by_rank(blocks);
+    } else {
+      store_sorted(blocks);
+    }
+    return finish(units, static_cast<int>(blocks.threads), 1);
+  }
+
+ private:
+  // In the order of the sort, with 32 bits where an item holds no more.
+  std::string item_key(DType dtype, const std::string& x, bool is_packed) const {
+    std::string key = sort_key(node_, dtype, x);
+    if (!is_packed) return key;
+    // Of integers the sort's key has 64 bits, whose sign bit is not among the last 32.
+    return common::is_float(dtype) ? cat("(uint32_t)(", key, ")")
+                                   : cat("(uint32_t)(", key, ") ^ 0x80000000u");
+  }
+
+  void store_by_rank(const SortBlocks& blocks) {
+    writer_.line(cat("const int item = threadIdx.x / ", blocks.parts(), ";"));
+    writer_.line(
+        cat("const int64_t rank = lf_rank<", blocks.parts(), ", ", blocks.places, ">(items);"));
+    writer_.open(true);
+    Expr rank = Expr::index(writer_.bind_index("rank", length_, writer_.depth()));
+    writer_.line(cat("out0[", offset(at(rank)), "] = item;"));
+    writer_.close(
+        cat("if (threadIdx.x % ", blocks.parts(), " == 0 && item < ", writer_.text(length_), ")"));
+  }
+
+  void store_sorted(const SortBlocks& blocks) {
+    std::string shared = blocks.method == SortMethod::kMemory ? "shared" : "items";
+    writer_.line(cat("lf_sort_block<", blocks.threads, ", ", blocks.each(), ">(items, ", shared,
+                     ", count);"));
     Expr place = Expr::index(writer_.open_loop("i", length_));
-    writer_.line(cat("out0[", offset(at(place)), "] = pairs[i].position;"));
-    writer_.close(counting_loop("i", "member", n, threads));
-    return finish(units, threads, 1);
+    writer_.line(cat("out0[", offset(at(place)), "] = lf_position(items[i]);"));
+    writer_.close(counting_loop("i", "member", writer_.text(length_), blocks.threads));
   }
 };
 

@@ -1,0 +1,89 @@
+#include "common/schedule/sort_blocks.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace common {
+namespace {
+
+constexpr int64_t kWarp = 32, kThreadsMax = 1024;
+// Up to here comparing all pairs takes less than the network's stages.
+constexpr int64_t kRankMax = 128;
+constexpr int64_t kRankThreads = 512, kPartsMax = 8;
+constexpr int64_t kSharedBytes = 32 * 1024;
+constexpr int64_t kPositionsMax = int64_t{1} << 32;
+
+constexpr double kItemBytes = 8, kWavefront = 128;
+// Counted in machine code for sm_90a, of items of 8 bytes: thread instructions of a key, its item
+// and its position; of a comparison; of an item in a stage, and in one in memory. Clocks of a warp
+// alone: of the same, with the load of a key, and of a meeting of a block's warps.
+constexpr double kFixed = 80, kCompare = 3.5, kStage = 8.4, kMeet = 20;
+constexpr double kFixedClocks = 300, kCompareClocks = 4, kStageClocks = 40, kMeetClocks = 80;
+
+// Of the network that sorts so many.
+double stages(double items) {
+  double merges = std::ceil(std::log2(std::max(1.0, items)));
+  return merges * (merges + 1) / 2;
+}
+
+int64_t power_of_two(int64_t least) {
+  int64_t power = 1;
+  while (power < least) power *= 2;
+  return power;
+}
+
+}  // namespace
+
+SortBlocks sort_blocks(DType key, int64_t longest) {
+  SortBlocks blocks;
+  blocks.item_bytes = dtype_size(key) <= 4 && longest <= kPositionsMax ? 8 : 16;
+  if (longest <= kRankMax) {
+    blocks.places = std::max(kWarp, (longest + kWarp - 1) / kWarp * kWarp);
+    int64_t parts = std::min(kPartsMax, kRankThreads / blocks.places);
+    while (parts * 2 > kPartsMax || (parts & (parts - 1)) != 0) --parts;
+    blocks.threads = blocks.places * parts;
+    return blocks;
+  }
+  const int64_t most = kSharedBytes / blocks.item_bytes;
+  blocks.method = longest <= most ? SortMethod::kNetwork : SortMethod::kMemory;
+  blocks.places = std::min(most, power_of_two(longest));
+  blocks.threads = std::min(kThreadsMax, blocks.places);
+  return blocks;
+}
+
+int64_t SortBlocks::key_threads() const { return method == SortMethod::kRank ? kWarp : threads; }
+
+GpuKernelFacts sort_facts(const SortBlocks& blocks, double lines, double length) {
+  const auto places = static_cast<double>(blocks.places);
+  const auto threads = static_cast<double>(blocks.threads);
+  const double words = static_cast<double>(blocks.item_bytes) / kItemBytes;
+  GpuKernelFacts f;
+  f.blocks = lines;
+  f.block_threads = threads;
+  f.block_shared_bytes = places * static_cast<double>(blocks.item_bytes);
+  const double warps = lines * threads / kWarp;
+  if (blocks.method == SortMethod::kRank) {
+    const double compared = places / static_cast<double>(blocks.parts());
+    f.thread_instructions = lines * threads * (kFixed + compared * kCompare * words);
+    f.shared_bytes_moved = warps * compared / 2 * kWavefront * words;
+    f.wait_clocks = kFixedClocks + compared * kCompareClocks * words;
+    return f;
+  }
+  const double chunks = blocks.method == SortMethod::kNetwork
+                            ? 1
+                            : std::max(1.0, std::exp2(std::ceil(std::log2(length / places))));
+  const auto each = static_cast<double>(blocks.each());
+  const double chunk_stages = stages(places), meetings = stages(places / (kWarp * each));
+  const double merges = std::log2(chunks), merged_stages = merges * std::log2(places);
+  // Of all chunks' registers, one stage after the other; and of items that meet in memory.
+  const double own = chunks * (chunk_stages + merged_stages);
+  f.thread_instructions =
+      lines * threads * words * (kFixed + each * (own * kStage + stages(chunks) * chunks * kMeet));
+  f.shared_bytes_moved = warps * chunks * each * words * meetings * 4 * kWavefront;
+  f.sector_bytes = lines * stages(chunks) * chunks * f.block_shared_bytes * 2;
+  f.wait_clocks = kFixedClocks + own * (kStageClocks + (each - 1) * kStage) * words +
+                  chunks * meetings * kMeetClocks + stages(chunks) * chunks * kGpuCacheClocks;
+  return f;
+}
+
+}  // namespace common
