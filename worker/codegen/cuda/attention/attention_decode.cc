@@ -134,9 +134,11 @@ class DecodeAttention final : public CudaAttentionRows {
     // The first keys and values are under way while the queries are computed.
     lines(cat("const int from = ", begin_, " + warp * ", kWarpKeys, ", to = ", end_,
               ";\nuint4 key[2][", depth_chunks_, "], value[4][", width_chunks_, "];"));
+    declare_masks();
     writer_.open(true);
     load_keys("from");
     load_values("from");
+    load_masks("from");
     writer_.close(is_whole_ ? "" : "if (from < to)");
     // The compiler moves loads to where they are used, and nearer to queries, but not past a
     // barrier.
@@ -228,21 +230,42 @@ class DecodeAttention final : public CudaAttentionRows {
                 ");\n((uint4*)memory)[e / ", kChunk, "] = make_uint4(q.x, q.z, q.y, q.w);"));
       close_each(rows_ * depth_, kChunk);
     } else {
-      int64_t count = rows_ * depth_, steps = (count + threads_ - 1) / threads_;
-      writer_.open(false);
-      lines(cat("const int e = y * ", threads_, " + tid;"));
-      writer_.open(true);
-      rows = row_labels(cat("e / ", depth_));
-      Expr position = index(from, Expr(depth_));
-      lines(cat("((uint16_t*)memory)[(e & ~6) | (e & 2) << 1 | (e & 4) >> 1] = ",
-                emitter_.value(queries_.node, queries_.at(operands_, rows, position)).text, ";"));
-      writer_.close(count % threads_ == 0 ? "" : cat("if (e < ", count, ")"));
-      writer_.close(steps <= kQueriesUnrolled ? unrolled_loop("y", steps)
-                                              : cat("for (int y = 0; y < ", steps, "; ++y)"));
+      compute_queries();
     }
     lines("__syncthreads();");
     lines(cat("const uint4* const query = (const uint4*)memory + min(g, ", rows_ - 1, ") * ",
               depth_ / kChunk, " + t;"));
+  }
+
+  // Elements are stored when all of a few are computed: a store would hold back the next one's
+  // loads, which the compiler cannot tell from what is stored.
+  void compute_queries() {
+    const int64_t count = rows_ * depth_, steps = (count + threads_ - 1) / threads_;
+    const bool are_few = steps <= kQueriesUnrolled;
+    const std::string loop =
+        are_few ? unrolled_loop("y", steps) : cat("for (int y = 0; y < ", steps, "; ++y)");
+    const std::string inside = count % threads_ == 0 ? "" : cat("if (e < ", count, ")");
+    const std::string element = cat("const int e = y * ", threads_, " + tid;");
+    const std::string place = "((uint16_t*)memory)[(e & ~6) | (e & 2) << 1 | (e & 4) >> 1]";
+    if (are_few) lines(cat("uint16_t made[", steps, "];"));
+    // What depends on the position alone is computed once where a thread has one position.
+    const bool has_one = threads_ % depth_ == 0;
+    writer_.open(true);
+    Expr position = has_one ? index(cat("tid % ", depth_), Expr(depth_)) : Expr(0);
+    writer_.open(false);
+    lines(element);
+    writer_.open(true);
+    std::vector<Expr> rows = row_labels(cat("e / ", depth_));
+    if (!has_one) position = index(cat("e % ", depth_), Expr(depth_));
+    lines(cat(are_few ? "made[y]" : place, " = ",
+              emitter_.value(queries_.node, queries_.at(operands_, rows, position)).text, ";"));
+    writer_.close(inside);
+    writer_.close(loop);
+    writer_.close("");
+    if (are_few) {
+      lines(cat(loop, " {\n", element, "\n", inside, inside.empty() ? "" : " ", place,
+                " = made[y];\n}"));
+    }
   }
 
   void walk_keys() {
@@ -260,8 +283,12 @@ class DecodeAttention final : public CudaAttentionRows {
     std::vector<Expr> rows = row_labels("g");
     lines("float x[4];");
     writer_.open(false);
-    std::string position = "n0 + e / 2 * 8 + t * 2 + e % 2";
+    std::string position = score_key("n0");
     Expr key = key_index(position);
+    for (size_t k = 0; k < masks_.size(); ++k) {
+      writer_.remember({masks_[k], 0, mask_at(masks_[k], rows, key)},
+                       {cat("mask", k, "[e]"), writer_.depth(), -1});
+    }
     CodeValue dot = writer_.declare(writer_.depth(), "float", "s",
                                     "dot[e / 2][0][e % 2] + dot[e / 2][1][2 + e % 2]");
     writer_.remember({form_.scores, 0, operands_.scores_at(rows, key)}, dot);
@@ -269,10 +296,49 @@ class DecodeAttention final : public CudaAttentionRows {
     lines(is_whole_ ? cat("x[e] = ", x.text, ";")
                     : cat("x[e] = ", position, " < to ? ", x.text, " : ", lowest_, ";"));
     writer_.close(unrolled_loop("e", 4));
+    load_next([&] { load_masks(next); });
     weigh();
     multiply_values();
     load_next([&] { load_values(next); });
     writer_.close(is_one_step_ ? "" : cat("for (int n0 = from; n0 < to; n0 += ", step_, ")"));
+  }
+
+  // The key of a lane's score e.
+  static std::string score_key(const std::string& from) {
+    return cat(from, " + e / 2 * 8 + t * 2 + e % 2");
+  }
+  Indices mask_at(NodeId mask, const std::vector<Expr>& rows, const Expr& key) {
+    return operands_.demanded(operands_.exponents(), operands_.softmax_at(rows, key), mask);
+  }
+
+  bool reads_memory(NodeId id) const {
+    const common::Node& node = body_.node(id);
+    return node.op == common::Op::kInput ||
+           std::any_of(node.operands.begin(), node.operands.end(),
+                       [&](NodeId operand) { return reads_memory(operand); });
+  }
+
+  // What masks add to a lane's scores, or whether they hide them, is loaded with the keys.
+  void declare_masks() {
+    for (const AttentionForm::Mask& mask : form_.masks) {
+      const common::Node& node = body_.node(mask.node);
+      if (!reads_memory(mask.node)) continue;
+      lines(cat(common::c_value_type(node.dtype), " mask", masks_.size(), "[4];"));
+      masks_.push_back(mask.node);
+    }
+  }
+  void load_masks(const std::string& from) {
+    if (masks_.empty()) return;
+    writer_.open(true);
+    std::vector<Expr> rows = row_labels("g");
+    writer_.open(false);
+    Expr key = key_index(score_key(from));
+    for (size_t k = 0; k < masks_.size(); ++k) {
+      CodeValue x = emitter_.value(masks_[k], mask_at(masks_[k], rows, key));
+      lines(cat("mask", k, "[e] = ", x.text, ";"));
+    }
+    writer_.close(unrolled_loop("e", 4));
+    writer_.close("");
   }
 
   void multiply_keys() {
@@ -399,6 +465,7 @@ class DecodeAttention final : public CudaAttentionRows {
   }
 
   Operand keys_, values_, queries_;
+  std::vector<NodeId> masks_;                    // that are loaded with the keys
   int64_t step_;                                 // keys of a block in a step
   int64_t depth_chunks_, width_chunks_;          // of a lane
   bool is_whole_ = false, is_one_step_ = false;  // see find_steps()

@@ -17,6 +17,13 @@ using common::Expr;
 using common::Graph;
 using common::Indices;
 
+namespace {
+
+constexpr const char* kKept = "others";
+constexpr int64_t kKeptPartsMax = 16;
+
+}  // namespace
+
 CudaAttentionRows::CudaAttentionRows(const Graph& body, AttentionForm form, int64_t threads,
                                      int64_t parts)
     : CudaAttentionText(body, std::move(form)),
@@ -141,10 +148,13 @@ void CudaAttentionRows::weigh_parts(const std::string& count, int64_t most, bool
 void CudaAttentionRows::begin_sum(const std::string& count, const std::string& sums,
                                   const std::string& stride) {
   writer_.open(true);
-  lines(cat("const int r = e / ", width_,
-            ";\nfloat s[4] = {};\n#pragma unroll 16\nfor (int p = 0; ", "p < ", count,
-            "; ++p) {\nconst float4 x = *(const float4*)(", sums, " + p * ", stride,
-            " + e);\nconst float w = tops[p * ", rows_,
+  bool is_kept = sums == kKept;
+  lines(cat("const int r = e / ", width_, ";\nfloat s[4] = {};\n",
+            is_kept ? unrolled_loop("p", splits_) + " if (p < " + count + ")"
+                    : cat("#pragma unroll 16\nfor (int p = 0; p < ", count, "; ++p)"),
+            " {\nconst float4 x = ",
+            is_kept ? cat(sums, "[p]") : cat("*(const float4*)(", sums, " + p * ", stride, " + e)"),
+            ";\nconst float w = tops[p * ", rows_,
             " + r];\ns[0] = fmaf(x.x, w, s[0]); "
             "s[1] = fmaf(x.y, w, s[1]); s[2] = fmaf(x.z, w, s[2]); s[3] = fmaf(x.w, w, s[3]);\n}"));
 }
@@ -155,6 +165,12 @@ void CudaAttentionRows::close_each(int64_t count, int64_t step) {
   // What takes one step is no loop.
   writer_.close(count <= threads_ * step ? cat("if (", first.substr(0, first.size() - 2), ")")
                                          : cat("for (", first, "e += ", threads_ * step, ")"));
+}
+
+// Whether a thread holds its elements of all blocks' parts, which it then loads together with their
+// sums: the compiler moves no load before the barriers between.
+bool CudaAttentionRows::keeps_left() const {
+  return splits_ > 1 && splits_ <= kKeptPartsMax && rows_ * width_ <= threads_ * 4;
 }
 
 // A block that shares its keys leaves one part; the last one of them goes on with all.
@@ -168,6 +184,13 @@ void CudaAttentionRows::join_blocks() {
           " + tid] = whole[tid]; }\n", cuda_split_join(splits_),
           "\nconst int64_t stride = scratch_stride / 4;\nconst float* const left = kept - split * "
           "stride;"));
+  if (keeps_left()) {
+    lines(cat("float4 ", kKept, "[", splits_, "];"));
+    writer_.open(true);
+    lines(cat(unrolled_loop("p", splits_), "\nif (p < parts) ", kKept,
+              "[p] = *(const float4*)(left + p * stride + e);"));
+    end_sum();
+  }
   writer_.open(true);
   lines(cat("const float* const from = left + e / ", rows_, " * stride + e % ", rows_,
             ";\nif (e < parts * ", rows_, ") { tops[e] = from[", tops, "]; totals[e] = from[",
@@ -185,7 +208,8 @@ void CudaAttentionRows::store_merged() {
 
 void CudaAttentionRows::finish_rows() {
   bool is_shared = splits_ > 1;
-  begin_sum(is_shared ? "parts" : cat(parts_), is_shared ? "left" : "part",
+  std::string left = keeps_left() ? kKept : "left";
+  begin_sum(is_shared ? "parts" : cat(parts_), is_shared ? left : "part",
             is_shared ? "stride" : cat(rows_ * width_));
   std::vector<Expr> rows = row_labels("r");
   lines("const float greatest = summit[r];");

@@ -59,8 +59,10 @@ class CudaAttentionRows : public CudaAttentionText {
   void find_in_masks();
   std::string sees(const std::vector<common::Expr>& rows, const common::Expr& key);
   void weigh_parts(const std::string& count, int64_t most, bool last);
+  // `sums` is memory, or what keeps_left() says that threads hold.
   void begin_sum(const std::string& count, const std::string& sums, const std::string& stride);
   void end_sum();
+  bool keeps_left() const;
   void join_blocks();
   void finish_rows();
 };
