@@ -172,7 +172,7 @@ struct TaskPayload {
   # Blob with the graph that the program implements: the reference for its outputs.
   program @2 :Ir.Program;
   sizes @3 :List(List(Int64));
-  # Values for the program's symbols. The first are measured, all are verified.
+  # Values for the program's symbols, all of which are verified.
   seeds @4 :List(UInt64);
   # Of the random inputs; every one is verified at every size.
   adversarial @5 :Bool;
@@ -195,6 +195,16 @@ struct TaskPayload {
   # Of a comparison, at most 8.
   referencesMs @15 :UInt32;
   # For computing references that the worker does not have; inputs beyond are not verified. 0: all.
+  alwaysSizes @16 :UInt32;
+  # So many of the first sizes are verified whatever the time. 0: one.
+  measured @17 :List(WeightedSizes);
+  # Times are weighted means over these. Empty, and in earlier releases: the first of `sizes`.
+}
+
+struct WeightedSizes {
+  sizes @0 :List(Int64);
+  weight @1 :Float64;
+  # More than 0; of a list they sum to 1.
 }
 
 struct TaskReport {

@@ -271,24 +271,39 @@ Result<Sealed> read_sealed(wire::Sealed::Reader in) {
 
 // ---- Tasks -------------------------------------------------------------------------------------
 
-std::vector<std::vector<int64_t>> get_sizes(capnp::List<Refs>::Reader in,
-                                            const std::vector<SymbolRange>& symbols) {
-  check_count(in, kTaskSizesMax, "size assignments");
-  if (in.size() == 0) throw Malformed{"no sizes to measure"};
-  std::vector<std::vector<int64_t>> sizes;
-  for (auto values : in) {
-    if (values.size() != symbols.size()) {
-      throw Malformed{cat(values.size(), " sizes for ", symbols.size(), " symbols")};
-    }
-    sizes.push_back(get_numbers<int64_t>(values, kSymbolsMax, "sizes"));
-    for (size_t i = 0; i < symbols.size(); ++i) {
-      int64_t value = sizes.back()[i];
-      if (value < symbols[i].min || value > symbols[i].max) {
-        throw Malformed{cat("the value ", value, " for s", i, ", outside its range")};
-      }
+std::vector<int64_t> get_assignment(Refs::Reader in, const std::vector<SymbolRange>& symbols) {
+  if (in.size() != symbols.size()) {
+    throw Malformed{cat(in.size(), " sizes for ", symbols.size(), " symbols")};
+  }
+  std::vector<int64_t> sizes = get_numbers<int64_t>(in, kSymbolsMax, "sizes");
+  for (size_t i = 0; i < symbols.size(); ++i) {
+    if (sizes[i] < symbols[i].min || sizes[i] > symbols[i].max) {
+      throw Malformed{cat("the value ", sizes[i], " for s", i, ", outside its range")};
     }
   }
   return sizes;
+}
+
+std::vector<std::vector<int64_t>> get_sizes(capnp::List<Refs>::Reader in,
+                                            const std::vector<SymbolRange>& symbols) {
+  check_count(in, kTaskSizesMax, "size assignments");
+  if (in.size() == 0) throw Malformed{"no sizes to verify"};
+  std::vector<std::vector<int64_t>> sizes;
+  for (auto values : in) sizes.push_back(get_assignment(values, symbols));
+  return sizes;
+}
+
+std::vector<WeightedSizes> get_measured(capnp::List<wire::WeightedSizes>::Reader in,
+                                        const std::vector<SymbolRange>& symbols) {
+  check_count(in, kTaskSizesMax, "sizes to measure");
+  std::vector<WeightedSizes> all;
+  for (auto each : in) {
+    all.push_back({get_assignment(each.getSizes(), symbols), each.getWeight()});
+    if (!(all.back().weight > 0 && all.back().weight <= 1)) {
+      throw Malformed{cat("the weight ", all.back().weight, " of a size")};
+    }
+  }
+  return all;
 }
 
 Result<TaskPayload> read_task_payload(wire::TaskPayload::Reader in) {
@@ -303,12 +318,14 @@ Result<TaskPayload> read_task_payload(wire::TaskPayload::Reader in) {
   payload.verify.seeds = get_numbers<uint64_t>(in.getSeeds(), kTaskSeedsMax, "seeds");
   payload.verify.adversarial = in.getAdversarial();
   payload.verify.references_ms = in.getReferencesMs();
+  payload.verify.always = std::max<uint32_t>(1, in.getAlwaysSizes());
   payload.measure.warmups = in.getWarmups();
   payload.measure.repetitions = in.getRepetitions();
   payload.measure.time_max_ms = in.getTimeMaxMs();
   payload.measure.give_up_ns = in.getGiveUpNs();
   payload.measure.per_kernel = in.getPerKernel();
   payload.measure.threads = in.getThreads();
+  payload.measure.sizes = get_measured(in.getMeasured(), payload.program.symbols);
   if (payload.graph.is_zero()) throw Malformed{"no graph"};
   // No candidate wins unverified.
   if (payload.verify.seeds.empty()) throw Malformed{"no seeds to verify with"};
@@ -490,6 +507,7 @@ Bytes encode_task_payload(const TaskPayload& payload) {
   for (size_t i = 0; i < verify.seeds.size(); ++i) seeds.set(list_size(i), verify.seeds[i]);
   root.setAdversarial(verify.adversarial);
   root.setReferencesMs(verify.references_ms);
+  root.setAlwaysSizes(verify.always);
   root.setErrorFactorMax(kUsualErrorFactor);
   root.setWarmups(payload.measure.warmups);
   root.setRepetitions(payload.measure.repetitions);
@@ -497,6 +515,13 @@ Bytes encode_task_payload(const TaskPayload& payload) {
   root.setGiveUpNs(payload.measure.give_up_ns);
   root.setPerKernel(payload.measure.per_kernel);
   root.setThreads(payload.measure.threads);
+  auto measured = root.initMeasured(list_size(payload.measure.sizes.size()));
+  for (size_t i = 0; i < payload.measure.sizes.size(); ++i) {
+    const WeightedSizes& each = payload.measure.sizes[i];
+    auto values = measured[list_size(i)].initSizes(list_size(each.sizes.size()));
+    for (size_t k = 0; k < each.sizes.size(); ++k) values.set(list_size(k), each.sizes[k]);
+    measured[list_size(i)].setWeight(each.weight);
+  }
   auto rivals = root.initRivals(list_size(payload.rivals.size()));
   for (size_t i = 0; i < payload.rivals.size(); ++i) {
     IrWriter().program(rivals[list_size(i)], payload.rivals[i]);

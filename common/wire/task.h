@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/base/digest.h"
+#include "common/ir/hlir/sizes.h"
 #include "common/ir/llir/llir.h"
 #include "common/plan/plan.h"
 
@@ -23,14 +24,15 @@ enum class TaskKind : uint8_t {
 const char* task_kind_name(TaskKind kind);
 
 struct VerifyOptions {
-  // Values for the program's symbols. The first are measured, all are verified. One empty list for
-  // a program without symbols.
+  // Values for the program's symbols, all of which are verified. One empty list for a program
+  // without symbols.
   std::vector<std::vector<int64_t>> sizes{{}};
   std::vector<uint64_t> seeds{1, 2};  // of the random inputs; each is verified at every size
   bool adversarial = true;            // also inputs of zeros, extremes, infinities and NaN
   // For computing references that a worker does not have yet: inputs for which no time is left are
-  // not verified, but for the first. 0: all are.
+  // not verified. 0: all are.
   uint32_t references_ms = 0;
+  uint32_t always = 1;  // the first so many sizes, with the first seed, are, whatever the time
   friend bool operator==(const VerifyOptions&, const VerifyOptions&) = default;
 };
 
@@ -38,9 +40,11 @@ struct MeasureOptions {
   uint32_t warmups = 2;
   uint32_t repetitions = 10;
   uint32_t time_max_ms = 2000;  // stop measuring after this long
-  uint64_t give_up_ns = 0;      // stop once a run takes longer; 0: never
+  uint64_t give_up_ns = 0;      // stop once the mean must be longer; 0: never
   bool per_kernel = true;       // also measure each kernel alone
   uint32_t threads = 0;         // CPU threads of a run; 0: all that the worker has
+  // Times are weighted means over these. Empty: what is verified first is measured.
+  std::vector<WeightedSizes> sizes;
   friend bool operator==(const MeasureOptions&, const MeasureOptions&) = default;
 };
 

@@ -23,7 +23,13 @@ ProfileLimits run_limits(const common::TaskPayload& task, int64_t left_ms) {
   if (task.measure.give_up_ns != 0 && task.measure.give_up_ns < INT64_MAX / kNsPerMs) {
     auto cases = static_cast<int64_t>((task.verify.seeds.size() + kAdversarialCases) *
                                       task.verify.sizes.size());
-    int64_t run_ms = static_cast<int64_t>(task.measure.give_up_ns) / kNsPerMs + 1;
+    // At one size alone a run may take as long as the mean over all may be.
+    double weight = 1;
+    for (const common::WeightedSizes& each : task.measure.sizes) {
+      weight = std::min(weight, each.weight);
+    }
+    double run_ns = static_cast<double>(task.measure.give_up_ns) / weight;
+    int64_t run_ms = static_cast<int64_t>(run_ns / kNsPerMs) + 1;
     verify_ms = std::min(verify_ms, kVerifyMsMin + cases * kRunsPerCase * run_ms);
   }
   int64_t candidate_ms = verify_ms + kMeasureFactor * int64_t{task.measure.time_max_ms};

@@ -233,6 +233,80 @@ class ExecutorChild {
     return reply;
   }
 
+  // One set of inputs for each of the sizes that are measured.
+  using SizedInputs = std::vector<std::vector<common::HostTensor>>;
+
+  static std::vector<common::WeightedSizes> measured_sizes(const ProfileRequest& request) {
+    if (!request.measure.sizes.empty() || request.verify.sizes.empty())
+      return request.measure.sizes;
+    return {{request.verify.sizes.front(), 1}};
+  }
+  static std::vector<double> weights_of(const ProfileRequest& request) {
+    std::vector<double> weights;
+    for (const auto& each : measured_sizes(request)) weights.push_back(each.weight);
+    return weights;
+  }
+  // Of one size: the time is for all of them, and so is what is too slow.
+  static common::MeasureOptions options_at(const common::MeasureOptions& all, double weight,
+                                           size_t sizes) {
+    common::MeasureOptions one = all;
+    one.time_max_ms = std::max<uint32_t>(1, all.time_max_ms / static_cast<uint32_t>(sizes));
+    one.give_up_ns = static_cast<uint64_t>(static_cast<double>(all.give_up_ns) / weight);
+    return one;
+  }
+
+  Result<SizedInputs> measured_inputs(const ProfileRequest& request, const Graph& graph) {
+    SizedInputs all;
+    for (const auto& each : measured_sizes(request)) {
+      LFARM_ASSIGN_OR_RETURN(auto inputs,
+                             verifier_.inputs_at(request.graph, graph, request.verify, each.sizes));
+      all.push_back(std::move(inputs));
+    }
+    if (all.empty()) return common::internal_error("a task asks for no inputs to measure with");
+    return all;
+  }
+
+  // Binds inputs `s`; the executor has those before.
+  static Result<std::vector<common::HostTensor>> bind(common::Executor& executor,
+                                                      const Graph& graph, const SizedInputs& inputs,
+                                                      size_t s) {
+    bool kept = s > 0 && has_same_weights(graph, inputs[s - 1], inputs[s]);
+    return common::bind_inputs(executor, inputs[s], kept);
+  }
+
+  static Result<Measurement> measure_sizes(const ProfileRequest& request, const Graph& graph,
+                                           const SizedInputs& inputs, common::Executor& executor) {
+    const std::vector<double> weights = weights_of(request);
+    std::vector<Measurement> all;
+    for (size_t s = 0; s < inputs.size(); ++s) {
+      LFARM_ASSIGN_OR_RETURN(auto user, bind(executor, graph, inputs, s));
+      auto options = options_at(request.measure, weights[s], inputs.size());
+      LFARM_ASSIGN_OR_RETURN(Measurement one, measure(executor, user, options));
+      all.push_back(std::move(one));
+    }
+    return weighted_mean(all, weights);
+  }
+
+  static Result<Comparison> compare_sizes(
+      const ProfileRequest& request, const Graph& graph, const SizedInputs& inputs,
+      const std::vector<std::unique_ptr<common::Executor>>& rivals) {
+    const std::vector<double> weights = weights_of(request);
+    std::vector<Comparison> all;
+    for (size_t s = 0; s < inputs.size(); ++s) {
+      SizedInputs user;
+      std::vector<Loaded> programs;
+      for (const auto& rival : rivals) {
+        LFARM_ASSIGN_OR_RETURN(auto bound, bind(*rival, graph, inputs, s));
+        user.push_back(std::move(bound));
+      }
+      for (size_t k = 0; k < rivals.size(); ++k) programs.push_back({rivals[k].get(), user[k]});
+      auto options = options_at(request.measure, weights[s], inputs.size());
+      LFARM_ASSIGN_OR_RETURN(Comparison one, compare(programs, options));
+      all.push_back(std::move(one));
+    }
+    return weighted_mean(all, weights);
+  }
+
   // Measures while nobody else does on this device, and again, as long as that takes little time,
   // when the reference work beside it says that the machine was slower than it can be. `pace`: what
   // it was at in the end.
@@ -278,17 +352,18 @@ class ExecutorChild {
     start = clock.now_ns();
     auto executor = load(request, request.plan, device, false);
     if (!executor.ok()) return blamed(executor.error(), device);
-    auto inputs = verifier_.bind_first_case(request.graph, graph, **executor, request.verify);
+    auto inputs = measured_inputs(request, graph);
     if (!inputs.ok()) {
       ProfileReply refusal = blamed(inputs.error(), device);
       if (!device.is_faulted()) refusal.outcome = TaskOutcome::kInfra;
       return refusal;
     }
     auto measured = alone_at_usual_pace(
-        device, reply.pace, [&] { return measure(**executor, *inputs, request.measure); });
+        device, reply.pace, [&] { return measure_sizes(request, graph, *inputs, **executor); });
     if (!measured.ok()) return blamed(measured.error(), device);
     // Without guards temporaries share memory: that must not change the result either.
-    Status same = verifier_.check_first_case(request.graph, graph, **executor, request.verify);
+    Status same = verifier_.check_first_case(request.graph, graph, **executor, request.verify,
+                                             inputs->back());
     if (!same.ok()) return blamed(same.error(), device);
     reply.outcome = TaskOutcome::kOk;
     reply.measure_ms = static_cast<double>(clock.now_ns() - start) * 1e-6;
@@ -308,25 +383,21 @@ class ExecutorChild {
     common::SteadyClock clock;
     int64_t start = clock.now_ns();
     std::vector<std::unique_ptr<common::Executor>> executors;
-    std::vector<std::vector<common::HostTensor>> inputs;
-    std::vector<Loaded> programs;
     for (size_t k = 0; k <= request.rivals.size(); ++k) {
       const common::Plan& plan = k == 0 ? request.plan : request.rivals[k - 1];
       auto executor = load(request, plan, device, false);
       if (!executor.ok()) return blamed(executor.error(), device);
-      auto bound = verifier_.bind_first_case(request.graph, graph, **executor, request.verify);
-      if (!bound.ok()) return blamed(bound.error(), device);
       executors.push_back(std::move(*executor));
-      inputs.push_back(std::move(*bound));
     }
-    for (size_t k = 0; k < executors.size(); ++k)
-      programs.push_back({executors[k].get(), inputs[k]});
+    auto inputs = measured_inputs(request, graph);
+    if (!inputs.ok()) return blamed(inputs.error(), device);
     ProfileReply reply;
-    auto compared =
-        alone_at_usual_pace(device, reply.pace, [&] { return compare(programs, request.measure); });
+    auto compared = alone_at_usual_pace(
+        device, reply.pace, [&] { return compare_sizes(request, graph, *inputs, executors); });
     if (!compared.ok()) return blamed(compared.error(), device);
     for (const auto& executor : executors) {
-      Status same = verifier_.check_first_case(request.graph, graph, *executor, request.verify);
+      Status same = verifier_.check_first_case(request.graph, graph, *executor, request.verify,
+                                               inputs->back());
       if (!same.ok()) return blamed(same.error(), device);
     }
     reply.outcome = TaskOutcome::kOk;

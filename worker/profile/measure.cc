@@ -349,4 +349,47 @@ common::Result<Comparison> compare(std::span<const Loaded> programs,
   return result;
 }
 
+Measurement weighted_mean(std::span<const Measurement> all, std::span<const double> weights) {
+  Measurement mean;
+  double total = 0, spread = 0;
+  std::vector<double> calls(all.front().call_ns.size(), 0);
+  for (size_t s = 0; s < all.size(); ++s) {
+    const Measurement& one = all[s];
+    total += weights[s] * static_cast<double>(one.total_ns);
+    spread += weights[s] * static_cast<double>(one.spread_ns);
+    mean.runs += one.runs;
+    mean.disturbed = std::max(mean.disturbed, one.disturbed);
+    calls.resize(std::min(calls.size(), one.call_ns.size()));
+    for (size_t c = 0; c < calls.size(); ++c) {
+      calls[c] += weights[s] * static_cast<double>(one.call_ns[c]);
+    }
+  }
+  mean.total_ns = static_cast<uint64_t>(std::llround(total));
+  mean.spread_ns = static_cast<uint64_t>(std::llround(spread));
+  for (double ns : calls) mean.call_ns.push_back(static_cast<uint64_t>(std::llround(ns)));
+  return mean;
+}
+
+Comparison weighted_mean(std::span<const Comparison> all, std::span<const double> weights) {
+  Comparison mean;
+  for (const Comparison& one : all) mean.disturbed = std::max(mean.disturbed, one.disturbed);
+  for (size_t k = 0; k < all.front().all.size(); ++k) {
+    std::vector<Measurement> of_program;
+    for (const Comparison& one : all) of_program.push_back(one.all[k]);
+    mean.all.push_back(weighted_mean(of_program, weights));
+    // A ratio of sums is a mean of ratios, weighted by what they are divided by.
+    Ratio ratio;
+    double sum = 0;
+    for (size_t s = 0; s < all.size(); ++s) {
+      double share = weights[s] * static_cast<double>(of_program[s].total_ns);
+      sum += share;
+      ratio.median += share * all[s].ratios[k].median;
+      ratio.low += share * all[s].ratios[k].low;
+      ratio.high += share * all[s].ratios[k].high;
+    }
+    mean.ratios.push_back({ratio.median / sum, ratio.low / sum, ratio.high / sum});
+  }
+  return mean;
+}
+
 }  // namespace worker

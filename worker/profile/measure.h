@@ -45,6 +45,12 @@ struct Comparison {
   double disturbed = 0;          // share of rounds in which something else ran
 };
 
+// Of measurements at several sizes, with these weights, the mean; disturbed as the most disturbed
+// of them. Without times of the calls where one has none. The same of comparisons, whose ratios are
+// of the means.
+Measurement weighted_mean(std::span<const Measurement> all, std::span<const double> weights);
+Comparison weighted_mean(std::span<const Comparison> all, std::span<const double> weights);
+
 // Runs the programs, one at least, in turns: a sample of each a round, in an order that rotates.
 // Ends after `options.repetitions` rounds or options.time_max_ms, or when the ratios are known to
 // 1 %.

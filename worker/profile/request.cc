@@ -36,12 +36,18 @@ void write_options(FrameWriter& w, const common::VerifyOptions& verify,
   w.bytes(std::as_bytes(std::span(verify.seeds)));
   w.u64(verify.adversarial);
   w.u64(verify.references_ms);
+  w.u64(verify.always);
   w.u64(measure.warmups);
   w.u64(measure.repetitions);
   w.u64(measure.time_max_ms);
   w.u64(measure.give_up_ns);
   w.u64(measure.per_kernel);
   w.u64(measure.threads);
+  w.u64(measure.sizes.size());
+  for (const common::WeightedSizes& each : measure.sizes) {
+    w.bytes(std::as_bytes(std::span(each.sizes)));
+    w.f64(each.weight);
+  }
 }
 
 template <class T>
@@ -58,12 +64,18 @@ void read_options(FrameReader& r, common::VerifyOptions& verify, common::Measure
   verify.seeds = read_numbers<uint64_t>(r);
   verify.adversarial = r.u64() != 0;
   verify.references_ms = static_cast<uint32_t>(r.u64());
+  verify.always = static_cast<uint32_t>(r.u64());
   measure.warmups = static_cast<uint32_t>(r.u64());
   measure.repetitions = static_cast<uint32_t>(r.u64());
   measure.time_max_ms = static_cast<uint32_t>(r.u64());
   measure.give_up_ns = r.u64();
   measure.per_kernel = r.u64() != 0;
   measure.threads = static_cast<uint32_t>(r.u64());
+  measure.sizes.resize(r.count());
+  for (common::WeightedSizes& each : measure.sizes) {
+    each.sizes = read_numbers<int64_t>(r);
+    each.weight = r.f64();
+  }
 }
 
 }  // namespace

@@ -37,7 +37,17 @@ size_t bytes_of(const std::vector<HostTensor>& tensors) {
   return total;
 }
 
-// The same memory, so that an executor that has the ones has the others.
+// Of the weights, too.
+uint64_t first_seed(const VerifyOptions& options) {
+  return options.seeds.empty() ? 1 : options.seeds[0];
+}
+
+Error internal(std::string_view what, const Error& cause) {
+  return common::internal_error(cat(what, ": ", cause.message));
+}
+
+}  // namespace
+
 bool has_same_weights(const Graph& graph, const std::vector<HostTensor>& a,
                       const std::vector<HostTensor>& b) {
   for (size_t i = 0; i < graph.inputs.size(); ++i) {
@@ -47,12 +57,6 @@ bool has_same_weights(const Graph& graph, const std::vector<HostTensor>& a,
   }
   return true;
 }
-
-Error internal(std::string_view what, const Error& cause) {
-  return common::internal_error(cat(what, ": ", cause.message));
-}
-
-}  // namespace
 
 // One set of inputs.
 struct Verifier::Case {
@@ -102,19 +106,19 @@ struct Verifier::Family {
 
 std::vector<Verifier::Case> Verifier::cases(const VerifyOptions& options) const {
   std::vector<Case> result;
-  const uint64_t first_seed = options.seeds.empty() ? 1 : options.seeds[0];
+  const uint64_t first = first_seed(options);
   for (const std::vector<int64_t>& sizes : options.sizes) {
     for (uint64_t seed : options.seeds) {
-      result.push_back({sizes, seed, first_seed, InputPattern::kNormal, cat("seed ", seed)});
+      result.push_back({sizes, seed, first, InputPattern::kNormal, cat("seed ", seed)});
     }
     if (!options.adversarial) continue;
     for (const auto& [pattern, name] : kAdversarial) {
-      result.push_back({sizes, first_seed, first_seed, pattern, name});
+      result.push_back({sizes, first, first, pattern, name});
     }
   }
   // Where time is short, every size once says more than one size in every way.
   std::stable_partition(result.begin(), result.end(), [&](const Case& c) {
-    return c.pattern == InputPattern::kNormal && c.seed == first_seed;
+    return c.pattern == InputPattern::kNormal && c.seed == first;
   });
   for (Case& c : result) {
     for (size_t k = 0; k < c.sizes.size(); ++k) c.name += cat(", s", k, "=", c.sizes[k]);
@@ -222,10 +226,12 @@ Result<Verdict> Verifier::verify(const Digest& digest, const Graph& graph, Execu
   std::shared_ptr<Reference> last;
   common::SteadyClock clock;
   int64_t spent_ns = 0;
-  for (const Case& which : cases(options)) {
+  std::vector<Case> all = cases(options);
+  for (size_t k = 0; k < all.size(); ++k) {
+    const Case& which = all[k];
     bool is_late =
         options.references_ms != 0 && spent_ns > int64_t{options.references_ms} * 1'000'000;
-    if (is_late && !is_known(digest, which)) continue;
+    if (is_late && k >= options.always && !is_known(digest, which)) continue;
     int64_t start_ns = clock.now_ns();
     LFARM_ASSIGN_OR_RETURN(auto expected, reference(digest, graph, which));
     spent_ns += clock.now_ns() - start_ns;
@@ -239,22 +245,29 @@ Result<Verdict> Verifier::verify(const Digest& digest, const Graph& graph, Execu
   return verdict;
 }
 
-Result<std::vector<HostTensor>> Verifier::bind_first_case(const Digest& digest, const Graph& graph,
-                                                          Executor& executor,
-                                                          const VerifyOptions& options) {
-  std::vector<Case> all = cases(options);
-  if (all.empty()) return common::internal_error("a task asks for no inputs to measure with");
-  LFARM_ASSIGN_OR_RETURN(auto expected, reference(digest, graph, all[0]));
-  return common::bind_inputs(executor, expected->inputs);
+Result<std::vector<HostTensor>> Verifier::inputs_at(const Digest& digest, const Graph& graph,
+                                                    const VerifyOptions& options,
+                                                    const std::vector<int64_t>& sizes) {
+  if (sizes.size() != graph.symbols.size()) {
+    return common::internal_error(
+        cat("a task measures ", sizes.size(), " sizes of ", graph.symbols.size(), " symbols"));
+  }
+  const uint64_t seed = first_seed(options);
+  auto inputs = common::synthetic_inputs(graph, sizes, seed, InputPattern::kNormal,
+                                         family_of(digest, seed).weights);
+  if (!inputs.ok()) return internal("cannot make inputs", inputs.error());
+  return inputs;
 }
 
 Status Verifier::check_first_case(const Digest& digest, const Graph& graph, Executor& executor,
-                                  const VerifyOptions& options) {
+                                  const VerifyOptions& options,
+                                  const std::vector<HostTensor>& bound) {
   std::vector<Case> all = cases(options);
   if (all.empty()) return common::internal_error("a task asks for no inputs to measure with");
   LFARM_ASSIGN_OR_RETURN(auto expected, reference(digest, graph, all[0]));
   Verdict verdict;
-  Status status = check_case(graph, *expected, true, executor, verdict);
+  bool kept = has_same_weights(graph, bound, expected->inputs);
+  Status status = check_case(graph, *expected, kept, executor, verdict);
   if (status.ok()) return status;
   return Error{status.error().code, cat("after measuring: ", status.error().message)};
 }

@@ -19,6 +19,11 @@
 
 namespace worker {
 
+// Whether the graph's weights are the same memory, so that an executor that has the ones has the
+// others: those that no symbol's size is in.
+bool has_same_weights(const common::Graph& graph, const std::vector<common::HostTensor>& a,
+                      const std::vector<common::HostTensor>& b);
+
 struct Verdict {
   // Greatest over all cases, as OutputError in compare.h says.
   double max_error = 0;
@@ -46,14 +51,16 @@ class Verifier {
   // Whether the last candidate was seen to write outside its buffers.
   bool memory_damaged() const { return memory_damaged_; }
 
-  // Binds weights and states of the first case and gives its user inputs, for measuring. The
-  // executor keeps the weights for check_first_case.
-  common::Result<std::vector<common::HostTensor>> bind_first_case(
-      const common::Digest& digest, const common::Graph& graph, common::Executor& executor,
-      const common::VerifyOptions& options);
-  // Runs and compares the first case alone.
+  // Random inputs of these sizes, for measuring, with the weights of all cases.
+  common::Result<std::vector<common::HostTensor>> inputs_at(const common::Digest& digest,
+                                                            const common::Graph& graph,
+                                                            const common::VerifyOptions& options,
+                                                            const std::vector<int64_t>& sizes);
+  // Runs and compares the first case alone, on an executor with `bound` inputs, which keeps their
+  // weights where the case has the same.
   common::Status check_first_case(const common::Digest& digest, const common::Graph& graph,
-                                  common::Executor& executor, const common::VerifyOptions& options);
+                                  common::Executor& executor, const common::VerifyOptions& options,
+                                  const std::vector<common::HostTensor>& bound);
 
  private:
   struct Case;

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "common/ir/hlir/sizes.h"
 
 namespace common {
@@ -31,6 +33,27 @@ TEST(IoProfile, CountsCallsTrafficAndWhatTheHostWaitsFor) {
 TEST(IoProfile, RepresentativeSizesStayInTheirRanges) {
   EXPECT_EQ(representative_sizes({{1, 4096}, {64, 128}, {0, 8}}),
             (std::vector<int64_t>{32, 64, 8}));
+}
+
+// Times over a range: equal sizes are one and count together.
+TEST(PricedSizes, AreLeastRepresentativeAndLarge) {
+  auto check = [](const std::vector<SymbolRange>& symbols,
+                  const std::vector<std::pair<std::vector<int64_t>, double>>& expected) {
+    const auto all = priced_sizes(symbols);
+    ASSERT_EQ(all.size(), expected.size());
+    for (size_t k = 0; k < all.size(); ++k) {
+      EXPECT_EQ(all[k].sizes, expected[k].first);
+      EXPECT_NEAR(all[k].weight, expected[k].second, 1e-12);
+    }
+  };
+  check({}, {{{}, 1}});
+  check({{1, 1 << 20}}, {{{32}, 0.4}, {{1}, 0.4}, {{2048}, 0.2}});
+  check({{0, 8}}, {{{8}, 0.6}, {{1}, 0.4}});
+  check({{7, 7}}, {{{7}, 1}});
+  check({{4096, 8192}}, {{{4096}, 1}});
+  check({{1, 128}, {3, 64}}, {{{32, 32}, 0.4}, {{1, 3}, 0.4}, {{128, 32}, 0.1}, {{32, 64}, 0.1}});
+  EXPECT_EQ(text_of(priced_sizes({{1, 128}, {3, 3}})),
+            "s0=32 s1=3 (0.50), s0=1 s1=3 (0.40), s0=128 s1=3 (0.10)");
 }
 
 }  // namespace

@@ -188,6 +188,8 @@ TaskPayload sample_payload() {
   payload.verify.seeds = {7, UINT64_MAX};
   payload.measure.give_up_ns = 5'000'000;
   payload.measure.threads = 4;
+  payload.verify.always = 2;
+  payload.measure.sizes = {{{32}, 0.75}, {{64}, 0.25}};
   payload.rivals = {sample_program()};
   return payload;
 }

@@ -62,6 +62,10 @@ KERNEL(knows_one) { static float first; if (first == 0) first = F(0)[0]; SUM(s[0
   if (F(0)[0] != first) F(2)[0] += 1; }
 KERNEL(fears_zeros) { SUM(s[0]) if (F(0)[0] == 0) F(2)[0] += 1; }
 KERNEL(fears_one) { SUM(s[0]) if (s[0] == 1) F(2)[0] += 1; }
+/* slow at large sizes */
+KERNEL(slow_at_large) { SUM(s[0]) if (s[0] > 1000) usleep(20000); }
+KERNEL(fears_second_block) { SUM(s[0]) if (s[0] > 512) F(2)[512] += 1; }
+KERNEL(fears_ragged_end) { SUM(s[0]) if (s[0] > 1024 && s[0] % 4 != 0) F(2)[s[0] - 1] += 1; }
 KERNEL(slow) { SUM(s[0]) usleep(20000); }
 KERNEL(stops) { SUM(s[0]) raise(SIGSTOP); }
 /* until there is no more: what malloc then gives is written to */
@@ -190,6 +194,54 @@ TEST_F(ProfileTest, WrongOutputsAreFound) {
     EXPECT_FALSE(reply.damaged) << entry << ": " << reply.message;
   }
   EXPECT_EQ(client_.child_pid(), child) << "wrong outputs cost a child";
+}
+
+// Sizes count by their weights: what is slow at the large size alone takes as much of it.
+TEST_F(ProfileTest, SeveralSizesAreMeasuredByTheirWeights) {
+  ProfileRequest r = request("slow_at_large");
+  r.measure.time_max_ms = 1'000;
+  r.measure.sizes = {{{37}, 0.75}, {{2048}, 0.25}};
+  ProfileReply reply = run(r);
+  ASSERT_EQ(reply.outcome, TaskOutcome::kOk) << reply.message;
+  EXPECT_GT(reply.total_ns, 4'500'000u) << "a quarter of 20 ms";
+  EXPECT_LT(reply.total_ns, 15'000'000u);
+  ASSERT_EQ(reply.call_ns.size(), 1u);
+  EXPECT_GT(reply.call_ns[0], 4'500'000u);
+  EXPECT_GE(reply.runs, 4u) << "of both sizes";
+  // A run of 20 ms is not too slow where it counts for 5.
+  r.measure.give_up_ns = 10'000'000;
+  EXPECT_EQ(run(r).call_ns.size(), 1u);
+  r.measure.give_up_ns = 2'000'000;
+  EXPECT_TRUE(run(r).call_ns.empty());
+}
+
+TEST_F(ProfileTest, RivalsAreComparedAtAllSizes) {
+  ProfileRequest r = request("slow_at_large");
+  r.rivals = {request("good").plan, request("slow_at_large").plan};
+  r.measure.time_max_ms = 1'500;
+  r.measure.repetitions = 15;
+  r.measure.sizes = {{{37}, 0.75}, {{2048}, 0.25}};
+  ProfileReply reply = run(r);
+  ASSERT_EQ(reply.outcome, TaskOutcome::kOk) << reply.message;
+  ASSERT_EQ(reply.rivals.size(), 2u);
+  EXPECT_GT(reply.rivals[0].speedup_low, 10);
+  EXPECT_LT(reply.rivals[1].speedup, 2);
+  EXPECT_GT(reply.rivals[1].speedup, 0.5);
+}
+
+// Time that is short costs seeds and patterns, never a size that must be verified.
+TEST_F(ProfileTest, FaultsBeyondTheFirstBlockAreFoundWhateverTheTime) {
+  for (const char* entry : {"fears_second_block", "fears_ragged_end"}) {
+    ProfileRequest r = request(entry);
+    r.verify.references_ms = 1;
+    r.verify.sizes = {{32}, {2039}, {197}, {1}};
+    r.verify.always = 2;
+    ProfileReply reply = run(r);
+    EXPECT_EQ(reply.outcome, TaskOutcome::kWrong) << entry;
+    EXPECT_NE(reply.message.find("s0=2039"), std::string::npos) << reply.message;
+    r.verify.sizes = {{32}, {197}, {19}, {1}};
+    EXPECT_EQ(run(r).outcome, TaskOutcome::kOk) << entry << ": smaller sizes cannot tell";
+  }
 }
 
 // Each is wrong on one kind of inputs only.
@@ -412,12 +464,13 @@ TEST(Verifier, WeightsAreBoundOnceForAllCases) {
   EXPECT_TRUE(verdict.ok()) << verdict.error().message;
   guarded.reset();
   auto executor = load(false);
-  ASSERT_TRUE(judge.bind_first_case(digest, graph, *executor, {}).ok());
-  common::Status same = judge.check_first_case(digest, graph, *executor, {});
+  const auto inputs = judge.inputs_at(digest, graph, {}, {}).value();
+  ASSERT_TRUE(common::bind_inputs(*executor, inputs).ok());
+  common::Status same = judge.check_first_case(digest, graph, *executor, {}, inputs);
   EXPECT_TRUE(same.ok()) << same.error().message;
   // Bound again, it is: the test can tell.
-  ASSERT_TRUE(judge.bind_first_case(digest, graph, *executor, {}).ok());
-  EXPECT_FALSE(judge.check_first_case(digest, graph, *executor, {}).ok());
+  ASSERT_TRUE(common::bind_inputs(*executor, inputs).ok());
+  EXPECT_FALSE(judge.check_first_case(digest, graph, *executor, {}, inputs).ok());
 }
 
 // Of a large graph a candidate is judged on few inputs, and a finalist on all.
