@@ -77,17 +77,21 @@ GpuKernelFacts decode_facts(const DecodeShape& shape, const DecodeBlocks& blocks
   return f;
 }
 
-DecodeBlocks decode_blocks(const DecodeShape& shape, const DecodeBlocks& given,
+DecodeBlocks decode_blocks(const std::vector<WeightedShape>& shapes, const DecodeBlocks& given,
                            int64_t processors) {
   // Rates of one product decide for all, so that a plan's text depends on its processors alone.
   GpuMachine machine = gpu_machine_of_target("cuda-sm_90a");
   machine.processors = static_cast<double>(std::max<int64_t>(1, processors));
+  // Rows and widths are the same in all of them.
+  const DecodeShape& any = shapes.front().shape;
+  int64_t keys = 1;
+  for (const WeightedShape& each : shapes) keys = std::max(keys, each.shape.keys);
   DecodeBlocks best;
   double least = 0;
   for (int64_t warps : kWarps) {
     if (given.warps != 0 && warps != given.warps) continue;
-    if (warps > 1 && warps * shape.rows * shape.width * 4 > kPartBytesMax) continue;
-    int64_t steps = divide_up(shape.keys, warps * kDecodeWarpKeys);
+    if (warps > 1 && warps * any.rows * any.width * 4 > kPartBytesMax) continue;
+    int64_t steps = divide_up(keys, warps * kDecodeWarpKeys);
     for (int64_t splits = 1; splits <= std::min(kSplitsMax, steps); ++splits) {
       bool is_last = splits == std::min(kSplitsMax, steps);
       if (given.splits != 0 && splits != given.splits && !(is_last && splits < given.splits)) {
@@ -96,13 +100,21 @@ DecodeBlocks decode_blocks(const DecodeShape& shape, const DecodeBlocks& given,
       // The same steps a block with fewer blocks, unless the schedule says how many.
       if (given.splits == 0 && divide_up(steps, divide_up(steps, splits)) != splits) continue;
       DecodeBlocks blocks{warps, splits};
-      double ns = gpu_kernel_time(decode_facts(shape, blocks), machine).total_ns;
+      double ns = 0;
+      for (const WeightedShape& each : shapes) {
+        ns += each.weight * gpu_kernel_time(decode_facts(each.shape, blocks), machine).total_ns;
+      }
       if (least > 0 && ns >= least) continue;
       least = ns;
       best = blocks;
     }
   }
   return best;
+}
+
+DecodeBlocks decode_blocks(const DecodeShape& shape, const DecodeBlocks& given,
+                           int64_t processors) {
+  return decode_blocks(std::vector<WeightedShape>{{shape, 1}}, given, processors);
 }
 
 }  // namespace common

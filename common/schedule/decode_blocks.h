@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "common/cost/gpu_time.h"
 
@@ -28,8 +29,17 @@ DecodeBlocks given_decode_blocks(int64_t block_keys, int64_t splits);
 // Of one launch with those blocks, each of which has keys.
 GpuKernelFacts decode_facts(const DecodeShape& shape, const DecodeBlocks& blocks);
 
-// The blocks that take least on a GPU with `processors` multiprocessors, by gpu_kernel_time(). What
-// is not 0 in `given` is kept; blocks without keys are left out.
+// What an attention of symbolic sizes may have to compute, and how much the time of it counts.
+struct WeightedShape {
+  DecodeShape shape;
+  double weight = 1;
+};
+
+// The blocks that take least over all these shapes, one at least, on a GPU with `processors`
+// multiprocessors, by gpu_kernel_time(). What is not 0 in `given` is kept; blocks that have keys in
+// none of the shapes are left out.
+DecodeBlocks decode_blocks(const std::vector<WeightedShape>& shapes, const DecodeBlocks& given,
+                           int64_t processors);
 DecodeBlocks decode_blocks(const DecodeShape& shape, const DecodeBlocks& given, int64_t processors);
 
 }  // namespace common

@@ -50,10 +50,10 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 size_t at(int index) { return static_cast<size_t>(index); }
 
 struct Trial {
-  LoopNest used;    // without what made no difference
-  double time = 0;  // predicted, in nanoseconds, ties included
-  GpuKernelFacts facts;
-  bool is_split = false;  // blocks share a reduction
+  LoopNest used;                      // without what made no difference
+  double time = 0;                    // predicted, in nanoseconds, ties included
+  std::vector<GpuKernelFacts> facts;  // at each of the priced sizes
+  bool is_split = false;              // blocks share a reduction
   std::vector<EmittedReduction> reductions;
   std::map<NodeId, int> row_uses;
   std::vector<size_t> rows_of_loads;
@@ -72,7 +72,8 @@ class GpuNestSearch {
         walked_(std::move(walked)),
         late_(late_inputs(body)),
         groups_(group_outputs(body)),
-        widths_(access_widths()) {}
+        widths_(access_widths()),
+        sizes_(priced_sizes(body.symbols)) {}
 
   Result<TimedNest> run() {
     LoopNest nest = plain_loops(body_);
@@ -101,7 +102,7 @@ class GpuNestSearch {
     if (reduces && groups_.size() == 1 && nest.grid > 0) try_kept_rows();
     merge_units();
     prefetch();
-    double ns = gpu_kernel_time(best_->facts, machine_).total_ns;
+    double ns = nest_ns(best_->facts, sizes_, machine_);
     if (best_->is_split) ns += kJoinNs;
     return TimedNest{best_->used, ns, best_->facts};
   }
@@ -143,22 +144,27 @@ class GpuNestSearch {
   Result<Trial> attempt(const LoopNest& nest) const {
     GpuLoops loops(body_, nest);
     LFARM_ASSIGN_OR_RETURN(GpuFunction function, loops.run());
-    GpuKernelFacts facts = facts_of(function, nest, loops.work());
+    std::vector<GpuKernelFacts> facts;
+    for (const WeightedSizes& each : sizes_) {
+      facts.push_back(facts_of(function, nest, loops.work(), each.sizes));
+    }
     LoopNest used = loops.used();
     if (nest.transposed && !used.transposed) {
       return unsupported("no load runs along the rows of the squares");
     }
-    Trial trial{
-        std::move(used),      nest_preference_ns(facts, machine_), facts,
-        function.is_split,    loops.emitter().reductions(),        loops.emitter().row_uses(),
-        loops.rows_of_loads()};
+    Trial trial{std::move(used),
+                nest_preference_ns(facts, sizes_, machine_),
+                facts,
+                function.is_split,
+                loops.emitter().reductions(),
+                loops.emitter().row_uses(),
+                loops.rows_of_loads()};
     if (trial.is_split) trial.time += kJoinNs;
     return trial;
   }
 
-  GpuKernelFacts facts_of(const GpuFunction& function, const LoopNest& nest,
-                          const ThreadWork& work) const {
-    std::vector<int64_t> sizes = representative_sizes(body_.symbols);
+  GpuKernelFacts facts_of(const GpuFunction& function, const LoopNest& nest, const ThreadWork& work,
+                          const std::vector<int64_t>& sizes) const {
     GpuKernelFacts facts;
     facts.block_threads = function.block.threads;
     double units = std::max(1.0, count_elements({function.body.units}, sizes));
@@ -343,16 +349,22 @@ class GpuNestSearch {
   void try_splits() {
     if (schedule_value(schedule_, Template::kLoops, "team") != 0) return;
     if (best_->time <= kJoinNs || best_->reductions.empty()) return;
-    int64_t blocks =
-        gpu_splits(grid_steps(nest_), reduced_elements(body_, best_->reductions.front().id),
-                   kSplitElements, 0, body_.symbols, static_cast<int64_t>(machine_.processors));
-    if (blocks == 1) return;
-    for (int64_t size : {256, 1024}) {
-      LoopNest nest = nest_;
-      nest.threads.threads = size;
-      nest.threads.side = nest.threads.rows = 1;
-      nest.threads.blocks = blocks;
-      for (int64_t width : widths_) try_nest(with_access(nest, width));
+    const LoopNest start = nest_;
+    std::set<int64_t> counts;
+    for (const WeightedSizes& each : sizes_) {
+      counts.insert(gpu_splits(grid_steps(start).evaluate(each.sizes),
+                               reduced_elements(body_, best_->reductions.front().id),
+                               kSplitElements, 0, static_cast<int64_t>(machine_.processors)));
+    }
+    counts.erase(1);
+    for (int64_t blocks : counts) {
+      for (int64_t size : {256, 1024}) {
+        LoopNest nest = start;
+        nest.threads.threads = size;
+        nest.threads.side = nest.threads.rows = 1;
+        nest.threads.blocks = blocks;
+        for (int64_t width : widths_) try_nest(with_access(nest, width));
+      }
     }
   }
 
@@ -459,8 +471,10 @@ class GpuNestSearch {
   // A resident block's share of what memory delivers during a launch: whole cache lines of its
   // `part` bytes at most.
   int64_t early_bytes(int64_t part) const {
-    double first = machine_.processors * gpu_kernel_time(best_->facts, machine_).resident_blocks;
-    double share = kGpuLaunchNs * machine_.dram_bytes_per_ns / std::min(best_->facts.blocks, first);
+    // The grid's steps are known, and so the same at all sizes.
+    const GpuKernelFacts& facts = best_->facts.front();
+    double first = machine_.processors * gpu_kernel_time(facts, machine_).resident_blocks;
+    double share = kGpuLaunchNs * machine_.dram_bytes_per_ns / std::min(facts.blocks, first);
     return std::min(part, static_cast<int64_t>(share)) / kCacheLine * kCacheLine;
   }
 
@@ -472,6 +486,7 @@ class GpuNestSearch {
   const std::set<NodeId> late_;  // what is read after reductions is loaded before, where it can be
   const std::vector<OutputGroup> groups_;
   const std::vector<int64_t> widths_;
+  const std::vector<WeightedSizes> sizes_;
   LoopNest nest_;
   std::optional<Trial> best_;
 };
@@ -494,11 +509,25 @@ std::set<NodeId> sums_of_reductions(const Graph& body) {
 
 }  // namespace
 
-double nest_preference_ns(const GpuKernelFacts& facts, const GpuMachine& machine) {
-  GpuKernelTime time = gpu_kernel_time(facts, machine);
-  double idle = 1 - time.wave_efficiency;
-  return time.total_ns * (1 + kTie * idle) + kIssueTie * time.issue_ns + kTie * time.latency_ns +
-         kSectorTie * time.l2_ns;
+double nest_preference_ns(const std::vector<GpuKernelFacts>& facts,
+                          const std::vector<WeightedSizes>& sizes, const GpuMachine& machine) {
+  double sum = 0;
+  for (size_t k = 0; k < sizes.size(); ++k) {
+    GpuKernelTime time = gpu_kernel_time(facts[k], machine);
+    double idle = 1 - time.wave_efficiency;
+    sum += sizes[k].weight * (time.total_ns * (1 + kTie * idle) + kIssueTie * time.issue_ns +
+                              kTie * time.latency_ns + kSectorTie * time.l2_ns);
+  }
+  return sum;
+}
+
+double nest_ns(const std::vector<GpuKernelFacts>& facts, const std::vector<WeightedSizes>& sizes,
+               const GpuMachine& machine) {
+  double sum = 0;
+  for (size_t k = 0; k < sizes.size(); ++k) {
+    sum += sizes[k].weight * gpu_kernel_time(facts[k], machine).total_ns;
+  }
+  return sum;
 }
 
 Result<TimedNest> choose_gpu_nest(const Graph& body, const Schedule& schedule,

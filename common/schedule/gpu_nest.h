@@ -1,22 +1,29 @@
 // The loops that a kernel gets on a GPU where nobody said otherwise.
 #pragma once
 
+#include <vector>
+
 #include "common/base/result.h"
 #include "common/cost/gpu_machine.h"
 #include "common/cost/gpu_time.h"
+#include "common/ir/hlir/sizes.h"
 #include "common/ir/llir/llir.h"
 
 namespace common {
 
 struct TimedNest {
   LoopNest nest;
-  double predicted_ns = 0;  // without the launch, at representative sizes, see common/cost
-  GpuKernelFacts facts;     // that this is predicted from
+  double predicted_ns = 0;            // without the launch, over priced_sizes() of the symbols
+  std::vector<GpuKernelFacts> facts;  // that this is predicted from, one for each of them
 };
 
-// Nanoseconds to compare nests by: what such facts are predicted to take, and of those that the
-// same limit holds back less for the one that does less besides.
-double nest_preference_ns(const GpuKernelFacts& facts, const GpuMachine& machine);
+// Nanoseconds to compare nests by: what such facts at `sizes` are predicted to take, and of those
+// that the same limit holds back less for the one that does less besides.
+double nest_preference_ns(const std::vector<GpuKernelFacts>& facts,
+                          const std::vector<WeightedSizes>& sizes, const GpuMachine& machine);
+// Without such preferences: nanoseconds without the launch.
+double nest_ns(const std::vector<GpuKernelFacts>& facts, const std::vector<WeightedSizes>& sizes,
+               const GpuMachine& machine);
 
 // Tries groups of threads and transformations of one loop an axis, and keeps what is predicted to
 // take least on such a machine. `body` has no structured operations; of the schedule, kLoops'

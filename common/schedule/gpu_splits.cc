@@ -12,17 +12,20 @@ constexpr int64_t kSplitsMax = 64;
 
 }  // namespace
 
-int64_t gpu_splits(const Expr& units, const Expr& length, int64_t step, int64_t wanted,
-                   const std::vector<SymbolRange>& symbols, int64_t processors) {
+int64_t gpu_splits(int64_t units, const Expr& length, int64_t step, int64_t wanted,
+                   int64_t processors) {
   int64_t most = kSplitsMax;
   if (length.is_constant()) {
     most = std::clamp<int64_t>((length.constant() + step - 1) / step, 1, most);
   }
-  if (wanted == 0) {
-    auto results = std::max<int64_t>(units.evaluate(representative_sizes(symbols)), 1);
-    wanted = processors / results;
-  }
+  if (wanted == 0) wanted = processors / std::max<int64_t>(units, 1);
   return std::clamp<int64_t>(wanted, 1, most);
+}
+
+int64_t gpu_splits(const Expr& units, const Expr& length, int64_t step, int64_t wanted,
+                   const std::vector<SymbolRange>& symbols, int64_t processors) {
+  return gpu_splits(units.evaluate(representative_sizes(symbols)), length, step, wanted,
+                    processors);
 }
 
 }  // namespace common

@@ -12,6 +12,9 @@ namespace common {
 // How many blocks should share each of `units` results that take `length` steps, `step` of which
 // are the least for a block: `wanted` where it is not 0, otherwise as many as fill a GPU of so many
 // processors once.
+int64_t gpu_splits(int64_t units, const Expr& length, int64_t step, int64_t wanted,
+                   int64_t processors);
+// Of units at the symbols' representative sizes.
 int64_t gpu_splits(const Expr& units, const Expr& length, int64_t step, int64_t wanted,
                    const std::vector<SymbolRange>& symbols, int64_t processors);
 

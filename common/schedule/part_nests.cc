@@ -57,22 +57,28 @@ Schedule schedule_of(const GroupChoice& groups) {
 
 Result<TimedParts> parts_with(const Kernel& kernel, const GroupChoice& groups,
                               const GpuMachine& machine) {
-  std::vector<int64_t> sizes = representative_sizes(kernel.body.symbols);
+  const std::vector<WeightedSizes> sizes = priced_sizes(kernel.body.symbols);
   TimedParts result;
   for (size_t k = 0; k < kernel.body.outputs.size(); ++k) {
     Kernel part = horizontal_part(kernel, k);
     Graph body = lower_structure(part.body, Kept::kNone);
     result.nests.emplace_back();
-    GpuKernelFacts facts;
+    std::vector<GpuKernelFacts> facts;
     if (part.form == Template::kScatter && !is_looped_scatter(kernel, k)) {
-      facts = scatter_facts(body, sizes);
+      for (const WeightedSizes& each : sizes) facts.push_back(scatter_facts(body, each.sizes));
     } else {
       Schedule schedule = reduces(body) ? schedule_of(groups) : Schedule();
       LFARM_ASSIGN_OR_RETURN(TimedNest chosen, choose_gpu_nest(body, schedule, machine, false));
       result.nests.back() = std::move(chosen.nest);
-      facts = chosen.facts;
+      facts = std::move(chosen.facts);
     }
-    result.facts = k == 0 ? facts : one_launch(result.facts, facts);
+    if (k == 0) {
+      result.facts = std::move(facts);
+      continue;
+    }
+    for (size_t s = 0; s < sizes.size(); ++s) {
+      result.facts[s] = one_launch(result.facts[s], facts[s]);
+    }
   }
   return result;
 }
@@ -97,7 +103,7 @@ Result<TimedParts> choose_part_nests(const Kernel& kernel, const GpuMachine& mac
       return parts;
     }
     // A small part by itself waits for latencies that the launch hides behind larger ones.
-    double ns = nest_preference_ns(parts->facts, machine);
+    double ns = nest_preference_ns(parts->facts, priced_sizes(kernel.body.symbols), machine);
     if (best && ns >= least) continue;
     best = std::move(*parts);
     least = ns;

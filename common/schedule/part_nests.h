@@ -10,8 +10,8 @@
 namespace common {
 
 struct TimedParts {
-  std::vector<LoopNest> nests;  // one a part; empty for a scatter without loops
-  GpuKernelFacts facts;         // of the launch
+  std::vector<LoopNest> nests;        // one a part; empty for a scatter without loops
+  std::vector<GpuKernelFacts> facts;  // of the launch, at each of the symbols' priced_sizes()
 };
 
 // Those that are predicted to take least together on such a machine: the launch's blocks are as

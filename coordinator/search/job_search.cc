@@ -12,6 +12,7 @@
 #include "coordinator/search/finalists.h"
 #include "coordinator/search/interim.h"
 #include "coordinator/search/search_outcome.h"
+#include "coordinator/search/search_sizes.h"
 #include "coordinator/search/searched_regions.h"
 #include "coordinator/search/strategy/early_stopping.h"
 #include "coordinator/search/whole_tasks.h"
@@ -55,7 +56,7 @@ class Search final : public JobSearch {
          const MeasurementSource* measurements)
       : options_(options),
         graph_(std::make_shared<const common::Graph>(graph)),
-        times_(measurements, representative_sizes(graph.symbols), options.priors.get(),
+        times_(measurements, search_sizes(graph, options.target), options.priors.get(),
                options.target, options.machine),
         regions_(graph, options_, times_, measurements,
                  [this](const char* stage) { preparation_.lap(stage); }) {
@@ -426,7 +427,8 @@ CandidateTask Search::send_whole(TaskKind kind, const char* origin, Finalist fin
 }
 
 CandidateTask Search::send(Sent sent) {
-  sent.task.payload.verify.sizes = verified_sizes(graph_->symbols);
+  sent.task.payload.verify = verified_sizes(*sent.task.graph);
+  sent.task.payload.measure.sizes = times_.sizes();
   sent.task.payload.verify.references_ms = references_ms(sent.is_whole(), options_.time_ms);
   return sent_.add(std::move(sent)).task;
 }

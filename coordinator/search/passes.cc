@@ -6,11 +6,13 @@
 
 #include "common/base/cat.h"
 #include "common/base/clock.h"
+#include "common/ir/hlir/sizes.h"
 #include "common/ir/hlir/text.h"
 #include "common/schedule/kernel_nest.h"
 #include "common/wire/ir_codec.h"
 #include "coordinator/search/cost/cost_model.h"
 #include "coordinator/search/partition/assemble.h"
+#include "coordinator/search/search_sizes.h"
 #include "coordinator/search/strategy/region_search.h"
 
 namespace coordinator {
@@ -90,9 +92,11 @@ std::string print_egraphs(Compilation& compilation) {
 
 // Each region's default program and the first few alternatives, with predicted times.
 std::string print_candidates(Compilation& compilation) {
-  KernelTimes times(nullptr, representative_sizes(compilation.graph().symbols), nullptr,
-                    compilation.target());
+  const auto sizes = search_sizes(compilation.graph(), compilation.target());
+  KernelTimes times(nullptr, sizes, nullptr, compilation.target());
   std::string out;
+  if (!compilation.graph().symbols.empty())
+    out += cat("# priced at ", common::text_of(sizes), "\n");
   for (size_t r = 0; r < compilation.spaces().size(); ++r) {
     out += heading(compilation, r);
     auto search = RegionSearch::create(*compilation.spaces()[r], times, 0, SearchStrategy::kModel);

@@ -1,15 +1,11 @@
-// What candidates are judged at, and what is said when none for the whole graph was right.
+// How long candidates are judged, and what is said when none for the whole graph was right.
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "coordinator/search/job_search.h"
 
 namespace coordinator {
-
-// Values of the symbols; the first are also measured.
-std::vector<std::vector<int64_t>> verified_sizes(const std::vector<common::SymbolRange>& symbols);
 
 // The time of a worker for references of one candidate (VerifyOptions::references_ms), in a search
 // of `time_ms` (0: without a limit). What is found of a region is verified as a part of the whole

@@ -256,17 +256,11 @@ const DeviceTerms& device_terms(const common::Target& target) {
   }
 }
 
-double predict_ns(common::Template form, const KernelProfile& profile, const ScheduleValues& values,
-                  const DeviceTerms& terms) {
+namespace {
+
+double cpu_predict_ns(common::Template form, const KernelProfile& profile,
+                      const ScheduleValues& values, const DeviceTerms& terms) {
   using common::Template;
-  if (terms.gpu != nullptr) {
-    if (form != Template::kAttention || values.online != 0) {
-      return gpu_predict_ns(form, profile, *terms.gpu, {values.block_keys, values.splits});
-    }
-    KernelProfile twice = profile;
-    twice.attention.normalises_first = true;
-    return gpu_predict_ns(form, twice, *terms.gpu);
-  }
   double launch_ns = form == Template::kTile   ? terms.tile_launch_ns
                      : form == Template::kGemm ? terms.library_call_ns
                                                : terms.launch_ns;
@@ -294,6 +288,25 @@ double predict_ns(common::Template form, const KernelProfile& profile, const Sch
   return launch_ns + std::max(work, traffic);
 }
 
+}  // namespace
+
+double predict_ns(common::Template form, std::span<const WeightedProfile> profiles,
+                  const ScheduleValues& values, const DeviceTerms& terms) {
+  if (terms.gpu == nullptr) {
+    double sum = 0;
+    for (const WeightedProfile& each : profiles) {
+      sum += each.weight * cpu_predict_ns(form, each.profile, values, terms);
+    }
+    return sum;
+  }
+  if (form != common::Template::kAttention || values.online != 0) {
+    return gpu_predict_ns(form, profiles, *terms.gpu, {values.block_keys, values.splits});
+  }
+  std::vector<WeightedProfile> twice(profiles.begin(), profiles.end());
+  for (WeightedProfile& each : twice) each.profile.attention.normalises_first = true;
+  return gpu_predict_ns(form, twice, *terms.gpu);
+}
+
 double predict_ns(const common::Kernel& kernel, const std::vector<int64_t>& symbols,
                   const DeviceTerms& terms) {
   if (terms.gpu != nullptr && has_nest_times(kernel)) {
@@ -319,7 +332,8 @@ double predict_ns(const common::Kernel& kernel, const std::vector<int64_t>& symb
     values.splits = value("splits");
     values.online = value("online");
   }
-  return predict_ns(kernel.form, profile_kernel(kernel, symbols), values, terms);
+  const WeightedProfile profile{profile_kernel(kernel, symbols), 1};
+  return predict_ns(kernel.form, {&profile, 1}, values, terms);
 }
 
 double program_overhead_ns(const common::Program& program, const std::vector<int64_t>& sizes,

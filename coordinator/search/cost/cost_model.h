@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "common/cost/gpu_machine.h"
@@ -92,12 +93,13 @@ struct ScheduleValues {
   int64_t block_keys = 0, splits = 0, online = 1;
   bool is_default = true;  // every parameter, those of no field here too
 };
-// Nanoseconds of one launch of a kernel with that profile.
-double predict_ns(common::Template form, const KernelProfile& profile, const ScheduleValues& values,
-                  const DeviceTerms& terms);
+// Nanoseconds of one launch of a kernel over its profiles, one at least, whose weights sum to 1.
+double predict_ns(common::Template form, std::span<const WeightedProfile> profiles,
+                  const ScheduleValues& values, const DeviceTerms& terms);
 
 // Nanoseconds of one launch. Only the ranking matters: a search scales predictions by what it has
-// measured, and a measurement always outranks a prediction.
+// measured, and a measurement always outranks a prediction. Loops on a GPU are predicted over the
+// priced_sizes() of the body's symbols, as their nests are chosen, and not at `symbols`.
 double predict_ns(const common::Kernel& kernel, const std::vector<int64_t>& symbols,
                   const DeviceTerms& terms);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "common/schedule/decode_blocks.h"
 
@@ -55,16 +56,33 @@ bool is_decode(const AttentionSize& size) {
          std::min({size.batch, size.rows, size.keys, size.depth, size.width}) >= 1;
 }
 
-GpuKernelFacts attention_facts(const KernelProfile& profile, const common::GpuMachine& machine,
-                               const AttentionSchedule& schedule) {
-  const AttentionSize& size = profile.attention;
+common::DecodeShape decode_shape(const AttentionSize& size) {
   auto whole = [](double value) { return static_cast<int64_t>(value); };
-  common::DecodeShape shape{whole(size.batch), whole(size.rows), whole(size.keys),
-                            whole(size.depth), whole(size.width)};
-  common::DecodeBlocks blocks = common::decode_blocks(
-      shape, common::given_decode_blocks(schedule.block_keys, schedule.splits),
-      whole(machine.processors));
-  GpuKernelFacts f = common::decode_facts(shape, blocks);
+  return {whole(size.batch), whole(size.rows), whole(size.keys), whole(size.depth),
+          whole(size.width)};
+}
+
+// Whether all of them are computed in one pass, with the same blocks.
+bool is_decode(Template form, std::span<const WeightedProfile> profiles) {
+  return form == Template::kAttention &&
+         std::all_of(profiles.begin(), profiles.end(),
+                     [](const WeightedProfile& each) { return is_decode(each.profile.attention); });
+}
+
+common::DecodeBlocks blocks_of(std::span<const WeightedProfile> profiles,
+                               const common::GpuMachine& machine,
+                               const AttentionSchedule& schedule) {
+  std::vector<common::WeightedShape> shapes;
+  for (const WeightedProfile& each : profiles) {
+    shapes.push_back({decode_shape(each.profile.attention), each.weight});
+  }
+  return common::decode_blocks(shapes,
+                               common::given_decode_blocks(schedule.block_keys, schedule.splits),
+                               static_cast<int64_t>(machine.processors));
+}
+
+GpuKernelFacts attention_facts(const KernelProfile& profile, const common::DecodeBlocks& blocks) {
+  GpuKernelFacts f = common::decode_facts(decode_shape(profile.attention), blocks);
   f.dram_bytes = std::max(f.dram_bytes, profile.moved_bytes);
   if (!common::launches_overlap(machine.target)) f.block_prefetch_bytes = 0;
   return f;
@@ -139,13 +157,19 @@ GpuKernelFacts gpu_facts(Template form, const KernelProfile& profile) {
   return form == Template::kSort ? with_sort(f, profile.sort) : f;
 }
 
-double gpu_predict_ns(Template form, const KernelProfile& profile,
+double gpu_predict_ns(Template form, std::span<const WeightedProfile> profiles,
                       const common::GpuMachine& machine, const AttentionSchedule& schedule) {
-  GpuKernelFacts facts = form == Template::kAttention && is_decode(profile.attention)
-                             ? attention_facts(profile, machine, schedule)
-                             : gpu_facts(form, profile);
-  common::GpuKernelTime time = common::gpu_kernel_time(facts, machine);
-  return time.launch_ns + time.total_ns;
+  bool decodes = is_decode(form, profiles);
+  common::DecodeBlocks blocks;
+  if (decodes) blocks = blocks_of(profiles, machine, schedule);
+  double sum = 0;
+  for (const WeightedProfile& each : profiles) {
+    GpuKernelFacts facts =
+        decodes ? attention_facts(each.profile, blocks) : gpu_facts(form, each.profile);
+    common::GpuKernelTime time = common::gpu_kernel_time(facts, machine);
+    sum += each.weight * (time.launch_ns + time.total_ns);
+  }
+  return sum;
 }
 
 }  // namespace coordinator

@@ -1,6 +1,8 @@
 // What a kernel takes on a GPU, from its profile: the facts that common/cost turns into a time.
 #pragma once
 
+#include <span>
+
 #include "common/cost/gpu_time.h"
 #include "common/ir/llir/llir.h"
 #include "coordinator/search/cost/kernel_profile.h"
@@ -16,9 +18,10 @@ struct AttentionSchedule {
   int64_t block_keys = 0, splits = 0;
 };
 
-// Nanoseconds of one launch on that machine, the launch itself included. An attention of few rows
-// is predicted from its blocks (common/schedule/decode_blocks.h) where its sizes are known.
-double gpu_predict_ns(common::Template form, const KernelProfile& profile,
+// Nanoseconds of one launch on that machine, over all the profiles, the launch itself included. An
+// attention of few rows is predicted from its blocks (common/schedule/decode_blocks.h) where its
+// sizes are known.
+double gpu_predict_ns(common::Template form, std::span<const WeightedProfile> profiles,
                       const common::GpuMachine& machine, const AttentionSchedule& schedule = {});
 
 }  // namespace coordinator

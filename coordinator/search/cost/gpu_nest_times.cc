@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "common/cost/gpu_time.h"
+#include "common/ir/hlir/sizes.h"
 #include "common/ir/llir/in_place.h"
 #include "common/ir/nest/lower_structure.h"
 #include "common/schedule/gpu_nest.h"
@@ -33,17 +33,26 @@ double GpuNestTimes::predict_ns(const common::Schedule& schedule) {
   return known->second;
 }
 
+double GpuNestTimes::launch_ns(const std::vector<common::GpuKernelFacts>& facts) const {
+  const auto sizes = common::priced_sizes(kernel_.body.symbols);
+  double sum = 0;
+  for (size_t k = 0; k < sizes.size(); ++k) {
+    sum += sizes[k].weight * common::gpu_kernel_time(facts[k], machine_).launch_ns;
+  }
+  return sum;
+}
+
 double GpuNestTimes::loops_ns(const common::Schedule& schedule) const {
   auto nest = common::choose_gpu_nest(body_, schedule, machine_);
   if (!nest.ok()) return std::numeric_limits<double>::infinity();
-  return nest->predicted_ns + common::gpu_kernel_time(nest->facts, machine_).launch_ns;
+  return nest->predicted_ns + launch_ns(nest->facts);
 }
 
 double GpuNestTimes::parts_ns() const {
   auto parts = common::choose_part_nests(kernel_, machine_);
   if (!parts.ok()) return std::numeric_limits<double>::infinity();
-  common::GpuKernelTime time = common::gpu_kernel_time(parts->facts, machine_);
-  return time.launch_ns + time.total_ns;
+  return launch_ns(parts->facts) +
+         common::nest_ns(parts->facts, common::priced_sizes(kernel_.body.symbols), machine_);
 }
 
 }  // namespace coordinator

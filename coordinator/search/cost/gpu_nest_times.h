@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/cost/gpu_machine.h"
+#include "common/cost/gpu_time.h"
 #include "common/ir/llir/llir.h"
 
 namespace coordinator {
@@ -18,10 +19,12 @@ class GpuNestTimes {
  public:
   // `machine` outlives this.
   GpuNestTimes(common::Template form, const common::Graph& body, const common::GpuMachine& machine);
-  // Nanoseconds of one launch, with the launch; infinity where no code comes of the schedule.
+  // Nanoseconds of one launch over the priced_sizes() of the body's symbols, with the launch;
+  // infinity where no code comes of the schedule.
   double predict_ns(const common::Schedule& schedule);
 
  private:
+  double launch_ns(const std::vector<common::GpuKernelFacts>& facts) const;
   double loops_ns(const common::Schedule& schedule) const;
   double parts_ns() const;
 

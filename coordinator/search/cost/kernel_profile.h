@@ -77,6 +77,12 @@ struct KernelProfile : OperationCounts {
   SortSize sort;                // likewise
   std::vector<LoopWork> loops;  // the same operations, loop by loop
 };
+// At some sizes of the kernel's symbols, and how much the time at these counts.
+struct WeightedProfile {
+  KernelProfile profile;
+  double weight = 1;
+};
+
 // symbols[k] is the value of the body's s<k>. Values that are needed at every step of an inner loop
 // are counted as often as they are computed.
 KernelProfile profile_kernel(const common::Kernel& kernel, const std::vector<int64_t>& symbols);

@@ -98,7 +98,7 @@ void loops_features(const KernelTraits& t, ScheduleCode code, Features& features
   uint64_t operations = size_class(t.operations, 1.5);
   features.add({1, kind});
   features.add({2, kind, row});
-  features.add({3, kind, operations, t.profile.hard_ops > 0 ? 1u : 0u});
+  features.add({3, kind, operations, t.profiles[0].profile.hard_ops > 0 ? 1u : 0u});
   features.add({4, kUnroll, digit(kUnroll)});
   features.add({4, kVector, digit(kVector)});
   features.add({4, kStage, digit(kStage)});
@@ -226,13 +226,16 @@ void gpu_attention_features(const KernelTraits& t, ScheduleCode code, Features& 
 bool is_general(Feature feature) { return (feature & kOwn) == 0; }
 
 KernelTraits traits_of(const common::Kernel& kernel, const common::Digest& body,
-                       const std::vector<int64_t>& symbols, const DeviceTerms& terms) {
+                       const std::vector<common::WeightedSizes>& sizes, const DeviceTerms& terms) {
+  const std::vector<int64_t>& symbols = sizes.front().sizes;
   KernelTraits traits;
   traits.form = kernel.form;
   traits.body = body.prefix64();
-  traits.profile = profile_kernel(kernel, symbols);
+  for (const common::WeightedSizes& each : sizes) {
+    traits.profiles.push_back({profile_kernel(kernel, each.sizes), each.weight});
+  }
   traits.terms = &terms;
-  traits.predicted_ns = predict_ns(kernel.form, traits.profile, {}, terms);
+  traits.predicted_ns = predict_ns(kernel.form, traits.profiles, {}, terms);
   if (terms.gpu != nullptr && has_nest_times(kernel)) {
     traits.nest_times = std::make_shared<GpuNestTimes>(kernel.form, kernel.body, *terms.gpu);
   }
@@ -295,7 +298,7 @@ double predict_ns(const KernelTraits& traits, ScheduleCode code) {
     values.nr = value(kNr);
     values.nc = value(kNc);
   }
-  return predict_ns(traits.form, traits.profile, values, *traits.terms);
+  return predict_ns(traits.form, traits.profiles, values, *traits.terms);
 }
 
 std::vector<Feature> features_of(const KernelTraits& traits, ScheduleCode code) {

@@ -17,8 +17,8 @@ namespace coordinator {
 
 struct KernelTraits {
   common::Template form{};
-  uint64_t body = 0;  // identifies the body within one search
-  KernelProfile profile;
+  uint64_t body = 0;                         // identifies the body within one search
+  std::vector<WeightedProfile> profiles;     // one at least; the first is of the sizes below
   const DeviceTerms* terms = nullptr;        // of the device
   double predicted_ns = 0;                   // with the default schedule, by the profile alone
   std::shared_ptr<GpuNestTimes> nest_times;  // of loops on a GPU; else null
@@ -29,9 +29,10 @@ struct KernelTraits {
   bool jumps = false;  // some input is read against the order of the output's last axis
 };
 
-// symbols[k] is the value of the body's s<k>. The terms must live on.
+// `sizes`, one at least, are of the body's symbols; the first decide what features it has. The
+// terms must live on.
 KernelTraits traits_of(const common::Kernel& kernel, const common::Digest& body,
-                       const std::vector<int64_t>& symbols, const DeviceTerms& terms);
+                       const std::vector<common::WeightedSizes>& sizes, const DeviceTerms& terms);
 // With that schedule: steps that do not fill vectors, work wasted at the edges of tiles.
 double predict_ns(const KernelTraits& traits, ScheduleCode code);
 // Most general first.

@@ -33,7 +33,9 @@ KernelId KernelTimes::intern(const common::Kernel& kernel, const common::Digest&
   auto [it, is_new] = ids_.emplace(std::pair{kernel.form, body}, entries_.size());
   if (is_new) {
     Entry entry;
-    entry.traits = traits_of(kernel, body, call_symbols(call, sizes_), device_terms(target_));
+    std::vector<common::WeightedSizes> sizes = sizes_;
+    for (common::WeightedSizes& each : sizes) each.sizes = call_symbols(call, each.sizes);
+    entry.traits = traits_of(kernel, body, sizes, device_terms(target_));
     entry.body = body;
     entries_.push_back(std::move(entry));
     if (earlier_ == nullptr) return it->second;

@@ -24,8 +24,9 @@ using KernelId = uint32_t;
 // predictions were off by. Deterministic; not thread-safe.
 class KernelTimes {
  public:
-  // Both may be null. `machine` is the class that `target` runs on, empty when it is not known.
-  KernelTimes(const MeasurementSource* earlier, std::vector<int64_t> sizes,
+  // Both may be null. Times, measured and predicted, are over all of `sizes`, one at least.
+  // `machine` is the class that `target` runs on, empty when it is not known.
+  KernelTimes(const MeasurementSource* earlier, std::vector<common::WeightedSizes> sizes,
               const EffectTable* priors = nullptr, common::Target target = {},
               std::string machine = {})
       : earlier_(earlier),
@@ -38,6 +39,7 @@ class KernelTimes {
   KernelId intern(const common::Kernel& kernel, const common::Digest& body,
                   const common::Call& call);
   common::Template form(KernelId id) const { return entries_[id].traits.form; }
+  const std::vector<common::WeightedSizes>& sizes() const { return sizes_; }
   common::Machine machine() const { return common::machine_of(target_); }
 
   // A schedule was measured. Of several measurements the median counts.
@@ -115,7 +117,7 @@ class KernelTimes {
   double clock_ns() const;
 
   const MeasurementSource* earlier_;
-  std::vector<int64_t> sizes_;
+  std::vector<common::WeightedSizes> sizes_;
   common::Target target_;
   std::string machine_;
   EffectModel effects_;

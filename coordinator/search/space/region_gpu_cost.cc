@@ -61,19 +61,20 @@ int64_t RegionSpace::stored_size(ClassId cls, int depth) const {
   return size;
 }
 
-double RegionSpace::read_bytes(ClassId cls, double elements, int depth) const {
+double RegionSpace::read_bytes(ClassId cls, const std::vector<int64_t>& sizes, double elements,
+                               int depth) const {
   const EGraph& graph = *saturated_.graph;
   double bytes = std::numeric_limits<double>::infinity();
   graph.for_each_node(graph.find(cls), [&](NodeId n) {
     const Node& node = saturated_.heads->node(graph.head(n));
-    double own = std::min(elements, common::count_elements(node.shape, sizes_));
+    double own = std::min(elements, common::count_elements(node.shape, sizes));
     bool is_seen_through = node.op == Op::kView || node.op == Op::kCast;
     bool is_product = node.op == Op::kBinary &&
                       common::attr<common::BinaryAttr>(node).op == common::BinaryOp::kMul;
     double read = own * static_cast<double>(common::dtype_size(node.dtype));
     if (depth > 0 && (is_seen_through || is_product)) {
       double below = 0;
-      for (ClassId child : graph.children(n)) below += read_bytes(child, own, depth - 1);
+      for (ClassId child : graph.children(n)) below += read_bytes(child, sizes, own, depth - 1);
       read = std::min(read, below);
     }
     bytes = std::min(bytes, read);
@@ -97,12 +98,12 @@ std::optional<bool> RegionSpace::rounds_probabilities(ClassId cls, int depth) co
   return found;
 }
 
-double RegionSpace::gpu_node_cost(NodeId id) const {
+double RegionSpace::gpu_node_cost(NodeId id, const std::vector<int64_t>& sizes) const {
   const EGraph& graph = *saturated_.graph;
   const Node& node = saturated_.heads->node(graph.head(id));
   Lowering lowering = saturated_.heads->lowering(graph.head(id));
   const common::GpuMachine& machine = *device_terms({"cuda-sm_90a"}).gpu;
-  auto elements = [&](const common::Shape& shape) { return common::count_elements(shape, sizes_); };
+  auto elements = [&](const common::Shape& shape) { return common::count_elements(shape, sizes); };
   auto child = [&](size_t k) { return graph.children(id)[k]; };
   KernelProfile profile;
   double work = elements(node.shape);
@@ -110,7 +111,7 @@ double RegionSpace::gpu_node_cost(NodeId id) const {
     if (node.op == Op::kReduce) {
       work = elements(shape_of(child(0)));
       // Sums of products are chosen beside contractions, which pay for their operands too.
-      profile.moved_bytes = read_bytes(child(0), work, kReadThrough);
+      profile.moved_bytes = read_bytes(child(0), sizes, work, kReadThrough);
     }
     profile.simple_ops = work;
     profile.hard_ops = work * hard_operations(node);
@@ -134,7 +135,7 @@ double RegionSpace::gpu_node_cost(NodeId id) const {
   }
   operands.output(operands.raw(contraction));
   common::Graph body = operands.finish();
-  profile.contraction = contraction_size(body, body.node(body.outputs[0].node), sizes_);
+  profile.contraction = contraction_size(body, body.node(body.outputs[0].node), sizes);
   profile.contraction_ops = profile.contraction.batch * profile.contraction.rows *
                             profile.contraction.columns * profile.contraction.steps;
   profile.moved_bytes = work * static_cast<double>(common::dtype_size(node.dtype));
@@ -161,8 +162,9 @@ double RegionSpace::gpu_node_cost(NodeId id) const {
     // are as long under way.
     return kLeast + std::max({time.dram_ns, time.issue_ns, time.tensor_ns});
   }
+  const WeightedProfile whole{profile, 1};
   double ns = gpu_predict_ns(is_library ? common::Template::kGemm : common::Template::kTile,
-                             profile, machine);
+                             {&whole, 1}, machine);
   if (is_library) return ns;
   // Loops compute a product with one row as fast. They share a launch with others, and take a norm
   // of the row into their kernel; a tile does neither.

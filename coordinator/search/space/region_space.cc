@@ -67,7 +67,7 @@ common::Program plain_program_of(const common::Graph& region) {
 
 RegionSpace::RegionSpace(const common::Graph& region, const common::Clock& clock, Numerics numerics,
                          common::Machine machine)
-    : region_(region), sizes_(representative_sizes(region.symbols)), machine_(machine) {
+    : region_(region), sizes_(common::priced_sizes(region.symbols)), machine_(machine) {
   RunLimits limits;
   limits.nodes = kMaxNodes;
   // A slow machine must not see another e-graph than a fast one: nodes and memory are the bounds.
@@ -121,7 +121,7 @@ bool RegionSpace::reads_rows(NodeId contraction) const {
     bool is_broken = false;
     for (size_t k = labels.size(); k-- > 0;) {
       if (common::contains(c.out, labels[k])) continue;
-      int64_t size = node.shape[k].evaluate(sizes_);
+      int64_t size = node.shape[k].evaluate(sizes_.front().sizes);
       is_broken = is_broken || !strided->strides[k].is_constant(run);
       if (!is_broken) run *= size;
       all *= size;
@@ -175,6 +175,13 @@ double RegionSpace::transform_cost(const Node& node, const common::Shape& operan
 }
 
 double RegionSpace::node_cost(NodeId id) const {
+  double sum = 0;
+  for (const common::WeightedSizes& each : sizes_)
+    sum += each.weight * node_cost_at(id, each.sizes);
+  return sum;
+}
+
+double RegionSpace::node_cost_at(NodeId id, const std::vector<int64_t>& sizes) const {
   const EGraph& graph = *saturated_.graph;
   const HeadTable& heads = *saturated_.heads;
   Head head = graph.head(id);
@@ -185,12 +192,12 @@ double RegionSpace::node_cost(NodeId id) const {
   bool is_guarded = common::is_gpu(machine_) && node.op == Op::kView &&
                     !common::attr<common::ViewAttr>(node).view.valid.empty();
   if (!is_computed(node) && lowering != Lowering::kCopy && !is_guarded) return 0.001;
-  auto elements = [&](const common::Shape& shape) { return common::count_elements(shape, sizes_); };
+  auto elements = [&](const common::Shape& shape) { return common::count_elements(shape, sizes); };
   double work = elements(node.shape);
   if (saturated_.load_time->make(graph, id)) {
     return kAtLoad + work * static_cast<double>(common::dtype_size(node.dtype)) * kHeldByteNs;
   }
-  if (common::is_gpu(machine_)) return gpu_node_cost(id);
+  if (common::is_gpu(machine_)) return gpu_node_cost(id, sizes);
   auto child_shape = [&](size_t k) -> const common::Shape& {
     return shape_of(graph.children(id)[k]);
   };
@@ -199,7 +206,7 @@ double RegionSpace::node_cost(NodeId id) const {
     const auto& c = common::attr<common::ContractAttr>(node);
     for (size_t k = 0; k < c.a.size(); ++k) {
       if (!common::contains(c.out, c.a[k])) {
-        work *= static_cast<double>(child_shape(0)[k].evaluate(sizes_));
+        work *= static_cast<double>(child_shape(0)[k].evaluate(sizes));
       }
     }
   }

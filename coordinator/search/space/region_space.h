@@ -8,6 +8,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/result.h"
+#include "common/ir/hlir/sizes.h"
 #include "coordinator/egraph/extraction.h"
 #include "coordinator/rules/saturate.h"
 #include "coordinator/search/fusion/fusion.h"
@@ -75,13 +76,15 @@ class RegionSpace {
   double transform_cost(const common::Node& node, const common::Shape& operand,
                         double frequencies) const;
   double node_cost(NodeId node) const;
+  double node_cost_at(NodeId node, const std::vector<int64_t>& sizes) const;
   // On a GPU (region_gpu_cost.cc).
-  double gpu_node_cost(NodeId node) const;
+  double gpu_node_cost(NodeId node, const std::vector<int64_t>& sizes) const;
   // The least bytes of an element that the class may be read as, through `depth` views and casts.
   int64_t stored_size(ClassId cls, int depth) const;
   // The least bytes that `elements` of the class, or all where it has fewer, are read as: through
   // `depth` views, casts and products.
-  double read_bytes(ClassId cls, double elements, int depth) const;
+  double read_bytes(ClassId cls, const std::vector<int64_t>& sizes, double elements,
+                    int depth) const;
   // Whether the class is made of a softmax whose values were rounded to a half type on the way;
   // empty where it is made of none.
   std::optional<bool> rounds_probabilities(ClassId cls, int depth) const;
@@ -99,7 +102,7 @@ class RegionSpace {
   Selected select(const Genome& genome, std::vector<Site>& sites);
 
   common::Graph region_;
-  std::vector<int64_t> sizes_;
+  std::vector<common::WeightedSizes> sizes_;  // priced ones
   common::Machine machine_;
   Saturated saturated_;
   BestNodes best_;

@@ -46,6 +46,25 @@ TEST(DecodeBlocks, AllHaveKeys) {
   }
 }
 
+// Of a cache that may be short or long: what is chosen is best by the weighted time, and far better
+// at the long end than what suits the short one.
+TEST(DecodeBlocks, AreChosenOverARangeOfKeys) {
+  const std::vector<WeightedShape> range{
+      {{8, 4, 32, 128, 128}, 0.4}, {{8, 4, 1, 128, 128}, 0.4}, {{8, 4, 2048, 128, 128}, 0.2}};
+  auto mean_of = [&](const DecodeBlocks& blocks) {
+    double sum = 0;
+    for (const WeightedShape& each : range) sum += each.weight * time_of(each.shape, blocks);
+    return sum;
+  };
+  const DecodeBlocks chosen = decode_blocks(range, {0, 0}, kProcessors);
+  for (const WeightedShape& each : range) {
+    EXPECT_LE(mean_of(chosen), mean_of(decode_blocks(each.shape, {0, 0}, kProcessors)));
+  }
+  const DecodeShape& longest = range.back().shape;
+  const DecodeBlocks of_typical = decode_blocks(range[0].shape, {0, 0}, kProcessors);
+  EXPECT_LT(time_of(longest, chosen) * 2, time_of(longest, of_typical));
+}
+
 TEST(DecodeBlocks, KeepWhatIsGiven) {
   const DecodeShape& shape = kShapes[0];
   const DecodeBlocks both = decode_blocks(shape, {2, 16}, kProcessors);

@@ -8,6 +8,7 @@
 #include "common/ir/hlir/builder.h"
 #include "coordinator/search/final_choice.h"
 #include "coordinator/search/job_search.h"
+#include "coordinator/search/search_sizes.h"
 #include "coordinator/search/whole_tasks.h"
 
 namespace coordinator {
@@ -285,16 +286,57 @@ TEST(JobSearch, AFinalistThatIsRightButSlowWithdrawsNothing) {
   for (const auto& [key, record] : ended.tuning_records) EXPECT_GE(record.ns, 0);
 }
 
+// s0 rows times a square matrix.
+common::Graph rows_graph(std::vector<common::SymbolRange> symbols, int64_t columns = 8) {
+  common::GraphBuilder g(std::move(symbols));
+  auto x = g.input(common::InputKind::kUser, common::DType::kFloat32,
+                   {common::Expr::symbol(0), columns}, "x");
+  auto w = g.input(common::InputKind::kWeight, common::DType::kFloat32, {columns, columns}, "w");
+  g.output(g.matmul(x, w));
+  return g.finish();
+}
+
+using Sizes = std::vector<std::vector<int64_t>>;
+
 // Every loop over a symbol's size is run in several blocks with a ragged end, where the size
-// allows, and at its ends; the first sizes are those that are measured.
+// allows, and at its ends, whatever the time.
 TEST(VerifiedSizes, HaveSeveralBlocksAndRaggedEnds) {
-  using Sizes = std::vector<std::vector<int64_t>>;
-  EXPECT_EQ(verified_sizes({}), Sizes{{}});
-  EXPECT_EQ(verified_sizes({{1, 4096}}), (Sizes{{32}, {197}, {1}, {19}}));
-  EXPECT_EQ(verified_sizes({{2, 64}}), (Sizes{{32}, {64}, {2}, {19}}));
-  EXPECT_EQ(verified_sizes({{1, 4096}, {8, 2048}}),
-            (Sizes{{32, 32}, {197, 32}, {32, 197}, {1, 8}, {19, 19}}));
-  EXPECT_EQ(verified_sizes({{7, 7}}), Sizes{{7}});
+  auto sizes = [](std::vector<common::SymbolRange> symbols) {
+    return verified_sizes(rows_graph(std::move(symbols))).sizes;
+  };
+  EXPECT_EQ(sizes({{1, 4096}}), (Sizes{{32}, {2039}, {197}, {1}, {19}}));
+  EXPECT_EQ(sizes({{2, 64}}), (Sizes{{32}, {64}, {2}, {19}}));
+  EXPECT_EQ(sizes({{1, 4096}, {8, 2048}}),
+            (Sizes{{32, 32}, {2039, 32}, {32, 2039}, {197, 32}, {32, 197}, {1, 8}, {19, 19}}));
+  EXPECT_EQ(sizes({{7, 7}}), Sizes{{7}});
+  EXPECT_EQ(verified_sizes(rows_graph({{1, 4096}})).always, 2U);
+  EXPECT_EQ(verified_sizes(rows_graph({{7, 7}})).always, 1U);
+}
+
+// The interpreter must not take minutes: what a large graph has is less, and never nothing.
+TEST(VerifiedSizes, AreSmallerForLargeGraphs) {
+  auto large = [](int64_t columns) {
+    common::VerifyOptions options = verified_sizes(rows_graph({{1, 4096}}, columns));
+    return options.always > 1 ? options.sizes[1][0] : 0;
+  };
+  EXPECT_EQ(large(1024), 2039);
+  EXPECT_EQ(large(2048), 1021);
+  EXPECT_EQ(large(6000), 197);
+  EXPECT_EQ(large(10000), 67);
+  EXPECT_EQ(large(40000), 0);
+}
+
+// Schedules are measured over a range, and what is large is no larger than a machine can repeat.
+TEST(SearchSizes, AreLeastTypicalAndLarge) {
+  auto sizes = [](const common::Graph& graph, const char* target) {
+    Sizes all;
+    for (const auto& each : search_sizes(graph, {target})) all.push_back(each.sizes);
+    return all;
+  };
+  EXPECT_EQ(sizes(rows_graph({{1, 4096}}), "cpu"), (Sizes{{32}, {1}, {2048}}));
+  EXPECT_EQ(sizes(rows_graph({{1, 4096}}, 4096), "cpu"), (Sizes{{32}, {1}, {128}}));
+  EXPECT_EQ(sizes(rows_graph({{1, 4096}}, 4096), "cuda-sm_90a"), (Sizes{{32}, {1}, {2048}}));
+  EXPECT_EQ(sizes(rows_graph({{1, 4096}}, 16384), "cpu"), (Sizes{{32}, {1}}));
 }
 
 }  // namespace

@@ -382,7 +382,7 @@ TEST(GuidedSearch, WhatWonInOneRegionIsTriedInTheNext) {
                    common::schedule_value(kernel.schedule, kernel.form, "vector") == 16;
     return is_wide ? 1'000.0 : 10'000.0;
   };
-  KernelTimes shared(nullptr, {}), fresh(nullptr, {});
+  KernelTimes shared(nullptr, {{}}), fresh(nullptr, {{}});
   auto teacher = RegionSearch::create(first, shared, 1, SearchStrategy::kModel);
   for (int n = 0; n < 60; ++n) {
     auto candidate = teacher->propose();

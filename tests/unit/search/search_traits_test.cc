@@ -16,6 +16,7 @@ using common::Template;
 
 KernelTraits traits(Template form, const DeviceTerms& terms, uint64_t body) {
   KernelTraits t;
+  t.profiles = {{{}, 1}};
   t.form = form;
   t.body = body;
   t.terms = &terms;
@@ -70,13 +71,15 @@ TEST(Traits, EveryParameterTeachesLaterSearches) {
 TEST(Traits, PredictionsOfAttentionFollowTheSchedule) {
   const DeviceTerms& terms = device_terms({"cuda-sm_90a"});
   KernelTraits t = traits(Template::kAttention, terms, 1);
-  t.profile.attention.rows = 4;
-  t.profile.attention.is_half = true;
-  t.profile.attention.batch = 8;
-  t.profile.attention.keys = 4096;
-  t.profile.attention.depth = t.profile.attention.width = 128;
-  t.profile.moved_bytes = 8 * 4096 * 256 * 2;
-  t.profile.contraction_ops = 8 * 4 * 4096 * 256;
+  KernelProfile profile;
+  profile.attention.rows = 4;
+  profile.attention.is_half = true;
+  profile.attention.batch = 8;
+  profile.attention.keys = 4096;
+  profile.attention.depth = profile.attention.width = 128;
+  profile.moved_bytes = 8 * 4096 * 256 * 2;
+  profile.contraction_ops = 8 * 4 * 4096 * 256;
+  t.profiles = {{profile, 1}};
   const double chosen = predict_ns(t, 0);
   std::map<std::string_view, std::set<double>> seen;
   for (size_t p : schedule_parameters_on(t.form, terms.machine)) {

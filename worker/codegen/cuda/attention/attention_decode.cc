@@ -4,10 +4,10 @@
 #include <functional>
 
 #include "common/base/cat.h"
+#include "common/ir/hlir/sizes.h"
 #include "common/lowering/body/plain_read.h"
 #include "common/lowering/text/c_text.h"
 #include "common/schedule/decode_blocks.h"
-#include "common/schedule/gpu_splits.h"
 #include "worker/codegen/cuda/attention/attention_rows.h"
 #include "worker/codegen/cuda/text/split.h"
 
@@ -34,41 +34,34 @@ namespace {
 
 constexpr int64_t kHalfBytes = 2;
 constexpr int64_t kChunk = 8;  // elements of 16 bytes
-constexpr int64_t kWarps = 4;  // of a block, each with keys of its own, where sizes are open
 constexpr int64_t kWarpKeys = common::kDecodeWarpKeys;
 constexpr int64_t kWidthMax = 256;
 constexpr int64_t kKeysMax = 1 << 30;  // counted in 32 bits
 // A block asks masks which of the keys are visible where it has so many steps: the answer takes as
 // long as a step.
 constexpr int64_t kStepsToFind = 4;
-constexpr int64_t kBlocksShared = 2;     // of a processor, by their registers
 constexpr int64_t kQueriesUnrolled = 8;  // elements that a thread computes
 
 int64_t chunks_of(int64_t length, int64_t lanes) {
   return (length + lanes * kChunk - 1) / (lanes * kChunk);
 }
 
-// Of how many warps blocks are and how many share the keys. Where sizes are known when the text is
-// written, those that are predicted to take least; else as many as fill the GPU once, and once
-// more.
+// Of how many warps blocks are and how many share the keys: those that are predicted to take least
+// over the sizes that there may be.
 common::DecodeBlocks blocks_of(const Graph& body, const AttentionForm& form, int64_t depth,
                                const Schedule& schedule, const CudaMachine& machine) {
   Expr batch = form.size(form.batch), keys = form.label_size[static_cast<size_t>(form.key)];
   common::DecodeBlocks given =
       common::given_decode_blocks(schedule_value(schedule, Template::kAttention, "block_keys"),
                                   schedule_value(schedule, Template::kAttention, "splits"));
-  if (batch.is_constant() && keys.is_constant() && batch.constant() > 0 && keys.constant() > 0) {
-    common::DecodeShape shape{batch.constant(), form.size(form.rows).constant(), keys.constant(),
-                              depth, form.size(form.columns).constant()};
-    return common::decode_blocks(shape, given, machine.processors);
+  std::vector<common::WeightedShape> shapes;
+  for (const common::WeightedSizes& each : common::priced_sizes(body.symbols)) {
+    auto value = [&](const Expr& size) { return std::max<int64_t>(1, size.evaluate(each.sizes)); };
+    shapes.push_back({{value(batch), value(form.size(form.rows)), value(keys), depth,
+                       value(form.size(form.columns))},
+                      each.weight});
   }
-  if (given.warps == 0) given.warps = kWarps;
-  if (given.splits == 0) {
-    int64_t once = common::gpu_splits(batch, keys, given.warps * kWarpKeys, 0, body.symbols,
-                                      machine.processors);
-    given.splits = kBlocksShared * once;
-  }
-  return given;
+  return common::decode_blocks(shapes, given, machine.processors);
 }
 
 // Scores are products of the queries, as 16 rows, and 8 keys; lane 4 g + t has the depths of row g

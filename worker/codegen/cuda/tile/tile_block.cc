@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "common/base/cat.h"
+#include "common/ir/hlir/sizes.h"
 #include "common/lowering/text/c_text.h"
 #include "common/schedule/gpu_splits.h"
 #include "worker/codegen/cuda/text/split.h"
@@ -31,7 +32,6 @@ namespace {
 // Neighbouring blocks share rows and columns, which then are in the L2 cache: blocks go through
 // this many rows of blocks at a time.
 constexpr int64_t kGroup = 8;
-constexpr int64_t kTypicalSize = 512;
 constexpr double kSharing = 1.2;  // what a block's part of a k takes more than its share
 constexpr int64_t kSharingBlocksMax = 1024;
 constexpr int64_t kStepsMin = 4;  // of a block that shares a k
@@ -218,20 +218,19 @@ double cuda_block_cost(const Contraction& contraction, const CudaBlockSize& size
                        const common::Schedule& schedule,
                        const std::vector<common::SymbolRange>& symbols, const CudaMachine& machine,
                        int64_t splits) {
-  std::vector<int64_t> typical;
-  for (const common::SymbolRange& s : symbols) {
-    typical.push_back(std::clamp<int64_t>(kTypicalSize, s.min, s.max));
-  }
-  auto blocks = [&](const Expr& extent, int64_t step) {
-    return std::ceil(static_cast<double>(std::max<int64_t>(extent.evaluate(typical), 1)) /
-                     static_cast<double>(step));
-  };
   const common::TileProblem& p = contraction.problem();
-  double count = blocks(contraction.batch_size(), 1) * blocks(p.m_size, size.rows) *
-                 blocks(p.n_size, size.columns) * static_cast<double>(splits);
-  // The last wave is full more often than its size says, because waves overlap.
-  double rounds = count / static_cast<double>(machine.processors);
-  double waves = std::max(1.0, (rounds + std::ceil(rounds)) / 2);
+  double waves = 0;
+  for (const common::WeightedSizes& each : common::priced_sizes(symbols)) {
+    auto blocks = [&](const Expr& extent, int64_t step) {
+      return std::ceil(static_cast<double>(std::max<int64_t>(extent.evaluate(each.sizes), 1)) /
+                       static_cast<double>(step));
+    };
+    double count = blocks(contraction.batch_size(), 1) * blocks(p.m_size, size.rows) *
+                   blocks(p.n_size, size.columns) * static_cast<double>(splits);
+    // The last wave is full more often than its size says, because waves overlap.
+    double rounds = count / static_cast<double>(machine.processors);
+    waves += each.weight * std::max(1.0, (rounds + std::ceil(rounds)) / 2);
+  }
   double cost = waves * overhead * static_cast<double>(size.rows * size.columns);
   if (splits > 1) cost *= kSharing / static_cast<double>(splits);
   auto fits = [&](std::string_view name, int64_t value) {

@@ -95,9 +95,9 @@ class CudaTileBlock {
 };
 
 // Turns a contraction's block size into a guess of its cost, for choosing among sizes: waves of
-// blocks on the machine's processors times the work of one block, which is `overhead` times the
-// multiplications, of which each of `splits` has its share. Sizes that the schedule does not ask
-// for come after all that it does.
+// blocks on the machine's processors, over the symbols' priced_sizes(), times the work of one
+// block, which is `overhead` times the multiplications, of which each of `splits` has its share.
+// Sizes that the schedule does not ask for come after all that it does.
 double cuda_block_cost(const common::Contraction& contraction, const CudaBlockSize& size,
                        double overhead, const common::Schedule& schedule,
                        const std::vector<common::SymbolRange>& symbols, const CudaMachine& machine,
