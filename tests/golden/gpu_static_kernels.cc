@@ -166,7 +166,10 @@ std::vector<NamedKernel> gpu_kernels() {
   add("column_sums", Template::kLoops, reduced(ReduceOp::kSum, kHalf, 4096, 4096, 0));
   add("arg_max_rows", Template::kLoops, reduced(ReduceOp::kArgmax, kHalf, 4096, 4096));
   add("arg_max", Template::kLoops, reduced(ReduceOp::kArgmax, kWide, 64, 128256));
+  add("tile_of_2_rows", Template::kTile, row_product(2, 4096, 4096));
   add("tile_of_4_rows", Template::kTile, row_product(4, 4096, 4096));
+  add("tile_of_8_rows", Template::kTile, row_product(8, 4096, 4096));
+  add("tile_of_16_rows", Template::kTile, row_product(16, 4096, 4096));
   add("tile_of_128_rows", Template::kTile, row_product(128, 4096, 4096));
   add("decode_attention", Template::kAttention, attention(1, 4096, false));
   add("wide_decode_attention", Template::kAttention, attention(1, 8192, false, 256));

@@ -72,8 +72,8 @@ Values values_of(const bench::StaticKernel& k) {
   const common::GpuMachine& machine = common::gpu_machine_of_target(kTarget);
   bool is_streamed =
       k.facts.dram_bytes / machine.dram_bytes_per_ns > k.products / machine.half_tensor_per_ns;
-  if (k.form == common::Template::kLoops ||
-      (k.form == common::Template::kAttention && is_streamed)) {
+  bool is_product = k.form == common::Template::kAttention || k.form == common::Template::kTile;
+  if (k.form == common::Template::kLoops || (is_product && is_streamed)) {
     values["copy_share"] = rounded(k.floor_ns / common::kGpuDramShare / k.time.total_ns);
   }
   if (k.accesses && k.accesses->sectors_ratio > 0) {

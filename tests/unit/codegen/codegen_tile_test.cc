@@ -303,6 +303,26 @@ TEST(CodegenTile, FewRows) {
   batch.check_all(3e-4);
 }
 
+// What tensor cores multiply for a few rows, or a few columns: whole and ragged ends of the matrix
+// and of k, steps fewer than warps, and blocks that share a k.
+TEST(CodegenTile, FewRowsOfHalves) {
+  Random random(28);
+  KernelBatch batch;
+  for (DType dtype : {DType::kBfloat16, DType::kFloat16}) {
+    for (int64_t few : {2, 3, 8, 9, 16}) {
+      add_product(batch, random, dtype, few, 64, 1024, false, true, {});
+      add_product(batch, random, dtype, few, 41, 1032, false, true, {});
+      add_product(batch, random, dtype, few, 33, 24, false, true, {});
+      add_product(batch, random, dtype, 50, few, 264, false, true, {});
+      add_product(batch, random, dtype, few, 48, 3000, false, true, {{"splits", 4}});
+    }
+    // So many rows of the matrix that a warp takes twice as many.
+    add_product(batch, random, dtype, 6, 9000, 64, false, true, {});
+  }
+  batch.compile();
+  batch.check_all(3e-4);
+}
+
 // Every block that a GPU may choose, with whole and cut blocks, in all orders of memory.
 TEST(CodegenTile, BlocksOfGpus) {
   if (!runs_on_gpu()) GTEST_SKIP() << "a CPU has no such parameters";

@@ -25,13 +25,32 @@ using common::Side;
 namespace {
 
 constexpr int64_t kSkinny = 4;
+constexpr int64_t kSkinnyTensor = 16;  // where tensor cores multiply
 constexpr int64_t kChunkBytes = 16;
-constexpr int64_t kThreads = 256;  // where they share a k
+constexpr int64_t kWarpRows = 16, kWarpDepth = 32;  // of a warp's step on tensor cores
+constexpr int64_t kThreads = 256;                   // where they share a k
 // Blocks of threads that keep a large GPU's memory busy.
 constexpr int64_t kBusyBlocks = 1024;
 
-bool is_few(const Expr& size) {
-  return size.is_constant() && size.constant() >= 1 && size.constant() <= kSkinny;
+bool is_within(const Expr& size, int64_t least, int64_t most) {
+  return size.is_constant() && size.constant() >= least && size.constant() <= most;
+}
+
+Side other(Side side) { return side == Side::kLeft ? Side::kRight : Side::kLeft; }
+
+// Whether both sides lie in memory as tensor cores read them: runs of 16 bytes along k, of one half
+// type. They multiply eight rows as fast as one.
+bool suits_tensor_cores(const Contraction& c, Side few) {
+  constexpr int64_t kRun = 8;
+  DType dtype = c.operand_dtype(few);
+  return is_within(c.own_size(few), 2, kSkinnyTensor) && common::is_half(dtype) &&
+         c.operand_dtype(other(few)) == dtype && c.node().dtype == DType::kFloat32 &&
+         c.runs_along_k(other(few)) && c.reads_chunks(few, true, kRun) &&
+         c.reads_chunks(other(few), true, kRun);
+}
+
+bool is_few(const Contraction& c, Side side) {
+  return is_within(c.own_size(side), 1, kSkinny) || suits_tensor_cores(c, side);
 }
 int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
 
@@ -48,16 +67,18 @@ struct SkinnySize {
 // The matrix is the side with many rows. Its elements are read in order, 16 bytes at a time where
 // that is possible, by all threads of a block, and each is used for all of the few rows at once.
 // The sums of the threads are added in the end, and those of the blocks where several share a k.
+// Two to sixteen rows that tensor cores can take are multiplied by them.
 class SkinnyEmitter {
  public:
   SkinnyEmitter(const Graph& body, const Contraction& contraction, const common::Schedule& schedule,
                 const CudaMachine& machine)
       : c_(contraction),
-        few_(is_few(contraction.own_size(Side::kLeft)) ? Side::kLeft : Side::kRight),
-        many_(few_ == Side::kLeft ? Side::kRight : Side::kLeft),
+        few_(is_few(contraction, Side::kLeft) ? Side::kLeft : Side::kRight),
+        many_(other(few_)),
         few_count_(contraction.own_size(few_).constant()),
-        along_k_(contraction.runs_along_k(many_)) {
-    choose();
+        along_k_(contraction.runs_along_k(many_)),
+        on_tensor_cores_(suits_tensor_cores(contraction, few_)) {
+    on_tensor_cores_ ? choose_tensor(machine.processors) : choose();
     CudaBlockSize size;
     size.rows = few_ == Side::kLeft ? few_count_ : z_.rows;
     size.columns = few_ == Side::kLeft ? z_.rows : few_count_;
@@ -82,7 +103,11 @@ class SkinnyEmitter {
     } else {
       end_ = block_->k_size();
     }
-    along_k_ ? sum_along() : sum_across();
+    if (on_tensor_cores_) {
+      sum_on_tensor_cores();
+    } else {
+      along_k_ ? sum_along() : sum_across();
+    }
     collect(parts);
     return block_->finish();
   }
@@ -118,6 +143,74 @@ class SkinnyEmitter {
     while (z_.down > 1 && z_.down * z_.across > 32 && z_.down > depth) z_.down /= 2;
     z_.ahead = std::clamp<int64_t>(depth / z_.down, 1, 8);
     z_.rows = z_.across * z_.length;
+  }
+
+  // A warp takes 16 rows of the matrix, or twice as many where there are blocks enough, by 32
+  // elements of k a step, and warps share a k. Each chunk of the few rows serves all of a warp's.
+  void choose_tensor(int64_t processors) {
+    int64_t depth = std::max<int64_t>(about(c_.problem().k_size), 1);
+    int64_t many = about(c_.own_size(many_)) * about(c_.batch_size());
+    int64_t warps = 8;
+    while (warps > 1 && warps * kWarpDepth > depth) warps /= 2;
+    z_.rows = many >= 4 * kWarpRows * processors ? 2 * kWarpRows : kWarpRows;
+    z_.length = kChunkBytes / 2;
+    z_.across = 4 * warps;
+    z_.down = 8;
+    int64_t steps = (depth + warps * kWarpDepth - 1) / (warps * kWarpDepth);
+    z_.ahead = std::min<int64_t>(steps, 4 * kWarpRows / z_.rows * 2);
+    // Few rows of the matrix keep a GPU busy where many blocks share a k, in steps that are short.
+    int64_t blocks = (many + z_.rows - 1) / z_.rows;
+    while (z_.ahead > 1 && blocks * steps / z_.ahead < processors) z_.ahead /= 2;
+    // Of a whole number of steps none is masked.
+    for (int64_t ahead = z_.ahead; 2 * ahead > z_.ahead; --ahead) {
+      if (depth % (warps * kWarpDepth * ahead) != 0) continue;
+      z_.ahead = ahead;
+      break;
+    }
+  }
+
+  // Products of 16 rows, 8 columns and 16 steps whose left operand are rows of the matrix. A
+  // product does not mind in which order both sides name k: lane 4 g + t has the chunks t of rows
+  // g, and their words are fragments as they lie in memory, two products for 16 bytes.
+  void sum_on_tensor_cores() {
+    CodeWriter& w = block_->writer();
+    const bool whole = block_->covers_k(step());
+    const int64_t panels = (few_count_ + 7) / 8, tall = z_.rows / kWarpRows;
+    std::string position = cat("k0 + (u * ", z_.across, " + tid / 32 * 4 + t) * ", z_.length);
+    std::string at = whole ? position : cat("(", position, " < ", end_, " ? ", position, " : 0)");
+    auto masked = [&](const std::string& words) {
+      if (whole) return;
+      w.line(cat("if (", position, " >= ", end_, ") ", words, "[0] = ", words, "[1] = ", words,
+                 "[2] = ", words, "[3] = 0;"));
+    };
+    block_->lines(cat("const int g = tid % 32 / 4, t = tid % 4;\nfloat sum[", panels, "][", tall,
+                      "][4] = {};"));
+    w.open(true);
+    w.line(cat("uint32_t matrix[", z_.ahead, "][", 2 * tall, "][4];"));
+    w.open(false);
+    Expr k = block_->k_index(at, false);
+    w.open(false);
+    Expr own = block_->own_index(many_, "r * 8 + g");
+    read_chunk("matrix[u][r]", cat("lf_load_stream16(", place(many_, own, k), ")"));
+    masked("matrix[u][r]");
+    w.close(unrolled_loop("r", 2 * tall));
+    w.close(unrolled_loop("u", z_.ahead));
+    w.open(false);
+    Expr again = block_->k_index(at, false);
+    w.open(false);
+    Expr few = block_->own_index(few_, cat("min(f * 8 + g, ", few_count_ - 1, ")"));
+    w.line("uint32_t x[4];");
+    read_chunk("x", cat("*(const uint4*)(", place(few_, few, again), ")"));
+    masked("x");
+    const char* multiply = c_.operand_dtype(few_) == DType::kFloat16 ? "lf_mma_f16" : "lf_mma_bf16";
+    block_->lines(cat(unrolled_loop("m", tall), " {\n", unrolled_loop("h", 2),
+                      " {\nconst uint32_t a[4] = {matrix[u][m * 2][h * 2], "
+                      "matrix[u][m * 2 + 1][h * 2], matrix[u][m * 2][h * 2 + 1], "
+                      "matrix[u][m * 2 + 1][h * 2 + 1]}, b[2] = {x[h * 2], x[h * 2 + 1]};\n",
+                      multiply, "(sum[f][m], a, b);\n}\n}"));
+    w.close(unrolled_loop("f", panels));
+    w.close(unrolled_loop("u", z_.ahead));
+    close_steps();
   }
 
   const std::string& type() const { return block_->type(); }
@@ -244,7 +337,13 @@ class SkinnyEmitter {
   void collect(int64_t parts) {
     std::string sizes = cat("[", few_count_, "][", z_.rows, "]");
     block_->lines(cat(type(), " (* const part)", sizes, " = (", type(), " (*)", sizes, ")memory;"));
-    if (along_k_) {
+    if (on_tensor_cores_) {
+      block_->lines(
+          cat(unrolled_loop("f", (few_count_ + 7) / 8), " {\n",
+              unrolled_loop("m", z_.rows / kWarpRows), " {\n", unrolled_loop("i", 4),
+              " {\nconst int column = f * 8 + t * 2 + i % 2;\nif (column < ", few_count_,
+              ") part[tid / 32][column][m * 16 + i / 2 * 8 + g] = sum[f][m][i];\n}\n}\n}"));
+    } else if (along_k_) {
       block_->lines(
           cat(unrolled_loop("f", few_count_), " {\n  #pragma unroll\n  for (int r = 0; r < ",
               z_.rows, "; ++r) {\n", "    ", type(), " s = sum[f][r];\n    #pragma unroll\n",
@@ -285,6 +384,7 @@ class SkinnyEmitter {
   Side few_, many_;
   int64_t few_count_;
   bool along_k_;
+  bool on_tensor_cores_;
   bool chunks_ = false;      // the matrix is read 16 bytes at a time
   bool few_chunks_ = false;  // so are the few rows
   SkinnySize z_;
@@ -296,7 +396,7 @@ class SkinnyEmitter {
 }  // namespace
 
 bool cuda_tile_is_skinny(const Contraction& contraction) {
-  return is_few(contraction.own_size(Side::kLeft)) || is_few(contraction.own_size(Side::kRight));
+  return is_few(contraction, Side::kLeft) || is_few(contraction, Side::kRight);
 }
 
 Result<GpuFunction> emit_cuda_tile_skinny(const Graph& body, const Contraction& contraction,
