@@ -28,6 +28,7 @@ constexpr double kAttentionRows = 8, kStepKeys = 64, kKeyStepClocks = 1500, kOne
                  kByThreads = 6;
 // At most so many rows are multiplied by reading the matrix once, at memory's speed.
 constexpr double kFewRows = 4;
+constexpr double kFewRowsByte = 1.1;  // instructions, where tensor cores multiply them
 // Bytes that a thread has under way in generated code.
 constexpr double kInFlight = 64;
 constexpr double kThreadBytes = 64;  // that one thread moves, about
@@ -118,7 +119,11 @@ GpuKernelFacts gpu_facts(Template form, const KernelProfile& profile) {
   switch (form) {
     case Template::kTile:
       if (is_skinny) {
-        f.thread_instructions += profile.contraction_ops * kInPlace;
+        // Tensor cores multiply two rows and more from memory.
+        bool is_tensor =
+            is_half && std::min(profile.contraction.rows, profile.contraction.columns) >= 2;
+        f.thread_instructions +=
+            is_tensor ? profile.moved_bytes * kFewRowsByte : profile.contraction_ops * kInPlace;
         break;
       }
       (is_half ? f.tensor_operations : f.single_operations) =
