@@ -348,6 +348,7 @@ MUTATIONS = [
      "if (found.count != 0) return report(name, found, candidate, oracle, \"\");", None),
     ("judge", "worker/profile/verifier.cc", "if (!guards.ok()) return guards.error();", None),
     ("judge", "worker/profile/verifier.cc", "!options.adversarial", "true"),
+    ("judge", "worker/profile/verifier.cc", "is_late && k >= options.always", "is_late"),
     ("judge", "worker/profile/verifier.cc", "for (int64_t size : which.sizes) hasher.i64(size);", None),
     ("judge", "worker/profile/verifier.cc",
      "hasher.u64(which.seed)", "hasher.u64(0)"),
@@ -616,6 +617,7 @@ MUTATIONS = [
     ("gpu tile", CUDA + "tile/tile_skinny.cc", '"  for (int p = 1; p < "', '"  for (int p = 2; p < "'),
     ("gpu tile", CUDA + "tile/tile_skinny.cc",
      'whole ? position : cat("(", position, " < ", end_, " ? ", position, " : 0)")', "position"),
+    ("gpu tile", CUDA + "tile/tile_skinny.cc", "if (whole) return;", "return;"),
     ("gpu tile", HALF, "attr<common::ViewAttr>(node).view.fill != 0", "false"),
     ("gpu tile", HALF, "k != from && builder_.dtype(*half) != copy.dtype", "false"),
     # ---- attention

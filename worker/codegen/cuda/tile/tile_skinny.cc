@@ -177,7 +177,8 @@ class SkinnyEmitter {
     const bool whole = block_->covers_k(step());
     const int64_t panels = (few_count_ + 7) / 8, tall = z_.rows / kWarpRows;
     std::string position = cat("k0 + (u * ", z_.across, " + tid / 32 * 4 + t) * ", z_.length);
-    std::string at = whole ? position : cat("(", position, " < ", end_, " ? ", position, " : 0)");
+    std::string at = position;
+    if (!whole) at = cat("(", position, " < ", end_, " ? ", position, " : 0)");
     auto masked = [&](const std::string& words) {
       if (whole) return;
       w.line(cat("if (", position, " >= ", end_, ") ", words, "[0] = ", words, "[1] = ", words,
