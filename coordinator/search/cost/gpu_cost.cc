@@ -85,7 +85,6 @@ common::DecodeBlocks blocks_of(std::span<const WeightedProfile> profiles,
 GpuKernelFacts attention_facts(const KernelProfile& profile, const common::DecodeBlocks& blocks) {
   GpuKernelFacts f = common::decode_facts(decode_shape(profile.attention), blocks);
   f.dram_bytes = std::max(f.dram_bytes, profile.moved_bytes);
-  if (!common::launches_overlap(machine.target)) f.block_prefetch_bytes = 0;
   return f;
 }
 
@@ -171,6 +170,7 @@ double gpu_predict_ns(Template form, std::span<const WeightedProfile> profiles,
   for (const WeightedProfile& each : profiles) {
     GpuKernelFacts facts =
         decodes ? attention_facts(each.profile, blocks) : gpu_facts(form, each.profile);
+    if (!common::launches_overlap(machine.target)) facts.block_prefetch_bytes = 0;
     common::GpuKernelTime time = common::gpu_kernel_time(facts, machine);
     sum += each.weight * (time.launch_ns + time.total_ns);
   }

@@ -31,6 +31,9 @@ bool begins_kernel(Op op) {
          op == Op::kScan || op == Op::kScatter || op == Op::kSort || op == Op::kFourier;
 }
 
+// The machine whose prices choose operations, whatever GPU runs them.
+const common::GpuMachine& priced_gpu() { return *device_terms({"cuda-sm_90a"}).gpu; }
+
 double hard_operations(const Node& node) {
   switch (node.op) {
     case Op::kUnary:
@@ -99,32 +102,36 @@ std::optional<bool> RegionSpace::rounds_probabilities(ClassId cls, int depth) co
 }
 
 double RegionSpace::gpu_node_cost(NodeId id, const std::vector<int64_t>& sizes) const {
+  const Node& node = saturated_.heads->node(saturated_.graph->head(id));
+  if (node.op == Op::kContract) return gpu_contraction_cost(id, sizes);
+  KernelProfile profile;
+  double work = common::count_elements(node.shape, sizes);
+  if (node.op == Op::kReduce) {
+    ClassId summed = saturated_.graph->children(id)[0];
+    work = common::count_elements(shape_of(summed), sizes);
+    // Sums of products are chosen beside contractions, which pay for their operands too.
+    profile.moved_bytes = read_bytes(summed, sizes, work, kReadThrough);
+  }
+  profile.simple_ops = work;
+  profile.hard_ops = work * hard_operations(node);
+  if (saturated_.heads->lowering(saturated_.graph->head(id)) == Lowering::kCopy) {
+    profile.moved_bytes = 2 * work * static_cast<double>(common::dtype_size(node.dtype));
+  }
+  common::GpuKernelFacts facts = gpu_facts(common::Template::kLoops, profile);
+  facts.blocks = std::max(facts.blocks, std::ceil(work / (facts.block_threads * kThreadSteps)));
+  common::GpuKernelTime time = common::gpu_kernel_time(facts, priced_gpu());
+  double ns = std::max(time.issue_ns, time.dram_ns);
+  if (!begins_kernel(node.op)) return kLeast + ns;
+  return kOwnLaunch * common::kGpuLaunchNs + std::max(ns, time.latency_ns);
+}
+
+double RegionSpace::gpu_contraction_cost(NodeId id, const std::vector<int64_t>& sizes) const {
   const EGraph& graph = *saturated_.graph;
   const Node& node = saturated_.heads->node(graph.head(id));
   Lowering lowering = saturated_.heads->lowering(graph.head(id));
-  const common::GpuMachine& machine = *device_terms({"cuda-sm_90a"}).gpu;
   auto elements = [&](const common::Shape& shape) { return common::count_elements(shape, sizes); };
   auto child = [&](size_t k) { return graph.children(id)[k]; };
   KernelProfile profile;
-  double work = elements(node.shape);
-  if (node.op != Op::kContract) {
-    if (node.op == Op::kReduce) {
-      work = elements(shape_of(child(0)));
-      // Sums of products are chosen beside contractions, which pay for their operands too.
-      profile.moved_bytes = read_bytes(child(0), sizes, work, kReadThrough);
-    }
-    profile.simple_ops = work;
-    profile.hard_ops = work * hard_operations(node);
-    if (lowering == Lowering::kCopy) {
-      profile.moved_bytes = 2 * work * static_cast<double>(common::dtype_size(node.dtype));
-    }
-    common::GpuKernelFacts facts = gpu_facts(common::Template::kLoops, profile);
-    facts.blocks = std::max(facts.blocks, std::ceil(work / (facts.block_threads * kThreadSteps)));
-    common::GpuKernelTime time = common::gpu_kernel_time(facts, machine);
-    double ns = std::max(time.issue_ns, time.dram_ns);
-    if (!begins_kernel(node.op)) return kLeast + ns;
-    return kOwnLaunch * common::kGpuLaunchNs + std::max(ns, time.latency_ns);
-  }
   bool is_library = lowering == Lowering::kGemm;
   common::GraphBuilder operands(region_.symbols);
   Node contraction = node;
@@ -138,7 +145,7 @@ double RegionSpace::gpu_node_cost(NodeId id, const std::vector<int64_t>& sizes) 
   profile.contraction = contraction_size(body, body.node(body.outputs[0].node), sizes);
   profile.contraction_ops = profile.contraction.batch * profile.contraction.rows *
                             profile.contraction.columns * profile.contraction.steps;
-  profile.moved_bytes = work * static_cast<double>(common::dtype_size(node.dtype));
+  profile.moved_bytes = elements(node.shape) * static_cast<double>(common::dtype_size(node.dtype));
   profile.contraction.is_half = true;
   for (size_t k : {size_t{0}, size_t{1}}) {
     if (lowering == Lowering::kAttention) {
@@ -157,14 +164,14 @@ double RegionSpace::gpu_node_cost(NodeId id, const std::vector<int64_t>& sizes) 
     profile.attention.rows = std::min(profile.contraction.rows, profile.contraction.columns);
     profile.attention.is_half = profile.contraction.is_half;
     common::GpuKernelFacts facts = gpu_facts(common::Template::kAttention, profile);
-    common::GpuKernelTime time = common::gpu_kernel_time(facts, machine);
+    common::GpuKernelTime time = common::gpu_kernel_time(facts, priced_gpu());
     // Scores and softmax, which an attention takes into its kernel, have paid for the launch, and
     // are as long under way.
     return kLeast + std::max({time.dram_ns, time.issue_ns, time.tensor_ns});
   }
   const WeightedProfile whole{profile, 1};
   double ns = gpu_predict_ns(is_library ? common::Template::kGemm : common::Template::kTile,
-                             {&whole, 1}, machine);
+                             {&whole, 1}, priced_gpu());
   if (is_library) return ns;
   // Loops compute a product with one row as fast. They share a launch with others, and take a norm
   // of the row into their kernel; a tile does neither.

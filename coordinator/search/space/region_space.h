@@ -79,6 +79,7 @@ class RegionSpace {
   double node_cost_at(NodeId node, const std::vector<int64_t>& sizes) const;
   // On a GPU (region_gpu_cost.cc).
   double gpu_node_cost(NodeId node, const std::vector<int64_t>& sizes) const;
+  double gpu_contraction_cost(NodeId node, const std::vector<int64_t>& sizes) const;
   // The least bytes of an element that the class may be read as, through `depth` views and casts.
   int64_t stored_size(ClassId cls, int depth) const;
   // The least bytes that `elements` of the class, or all where it has fewer, are read as: through
