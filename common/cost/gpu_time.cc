@@ -45,6 +45,7 @@ GpuKernelFacts one_launch(const GpuKernelFacts& first, const GpuKernelFacts& sec
                  second.blocks * second.block_threads * second.in_flight_bytes;
   f.in_flight_bytes = std::max(1.0, bytes / (f.blocks * f.block_threads));
   f.wait_clocks = std::max(first.wait_clocks, second.wait_clocks);
+  f.longest_wait_clocks = std::max(first.longest_wait_clocks, second.longest_wait_clocks);
   f.block_prefetch_bytes =
       (first.blocks * first.block_prefetch_bytes + second.blocks * second.block_prefetch_bytes) /
       f.blocks;
@@ -74,7 +75,8 @@ GpuKernelTime gpu_kernel_time(const GpuKernelFacts& f, const GpuMachine& machine
   double wanted = std::min(kGpuPipeBytes, f.dram_bytes / busy);
   if (t.in_flight_bytes_sm < wanted) t.dram_ns *= wanted / t.in_flight_bytes_sm;
   // Waves overlap where many small blocks come and go.
-  t.latency_ns = std::max(1.0, waves) * f.wait_clocks / machine.clock_ghz;
+  double clocks = std::max({f.wait_clocks, f.longest_wait_clocks, waves * f.wait_clocks});
+  t.latency_ns = clocks / machine.clock_ghz;
   t.total_ns = std::max(
       {t.dram_ns, t.l2_ns, t.issue_ns, t.single_ns, t.tensor_ns, t.shared_ns, t.latency_ns});
   // Blocks of a last wave that is not full leave processors idle for its share of the time.

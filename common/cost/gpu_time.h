@@ -25,6 +25,8 @@ struct GpuKernelFacts {
   // Clocks that a warp takes from its first instruction to its last where nothing else runs: above
   // all what it waits for loads, one round after the other, and for exchanges with other warps.
   double wait_clocks = 500;
+  // The same of the block that takes longest, where blocks differ.
+  double longest_wait_clocks = 0;
   // What a block asks the second cache for before it waits for the kernel before.
   double block_prefetch_bytes = 0;
 };

@@ -88,16 +88,19 @@ void find_trips(std::vector<Part>& parts, const ThreadTraffic& traffic) {
   }
 }
 
-// How often loops turn in the block that has most to load.
+// How often loops turn, and that in the block that has most to load.
+std::vector<double> trips_of(const std::vector<Part>& parts) {
+  std::vector<double> trips;
+  for (const Part& part : parts) trips.push_back(part.trips);
+  return trips;
+}
 std::vector<double> longest_trips(std::vector<Part> parts, ThreadTraffic traffic) {
   if (traffic.longest_loads > traffic.loads) {
     traffic.loads = traffic.longest_loads;
     traffic.loads_by_width.reset();
     find_trips(parts, traffic);
   }
-  std::vector<double> trips;
-  for (const Part& part : parts) trips.push_back(part.trips);
-  return trips;
+  return trips_of(parts);
 }
 
 // The width of the accesses of this kind that move most bytes.
@@ -144,7 +147,8 @@ KernelCode kernel_code(const SassKernel& kernel, const common::CubinKernel& fact
     most_bytes = part.load_bytes * part.trips;
     main = k;
   }
-  code.warp_clocks = warp_clocks(kernel, longest_trips(parts, traffic));
+  code.warp_clocks = warp_clocks(kernel, trips_of(parts));
+  code.longest_warp_clocks = warp_clocks(kernel, longest_trips(parts, traffic));
   std::optional<common::SassLoop> within;
   if (main != outside) {
     code.barriers_step = parts[main].barriers;

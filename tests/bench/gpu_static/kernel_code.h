@@ -32,6 +32,7 @@ struct KernelCode {
   int64_t in_flight_bytes = 0;     // of a thread, in the loop that loads most
   double instructions = 0;         // that a thread executes
   double warp_clocks = 0;          // that a warp takes where nothing else runs
+  double longest_warp_clocks = 0;  // in the block that has most to load
   double tensor_instructions = 0;  // of those, products of tensor cores
   bool has_warpgroups = false;     // which multiply together
   double epilogue_share = 0;       // of the instructions, those after the loop that loads most

@@ -101,6 +101,7 @@ void find_facts(const CallTraffic& traffic, double block_shared_bytes, StaticKer
         code.has_warpgroups ? result.products : std::max(result.products, counted);
   }
   f.wait_clocks = code.warp_clocks;
+  f.longest_wait_clocks = code.longest_warp_clocks;
   f.sector_bytes = is_seen ? result.accesses->sector_bytes * f.blocks : traffic.asked;
   if (is_seen) f.shared_bytes_moved = result.accesses->wavefront_bytes * f.blocks;
 }

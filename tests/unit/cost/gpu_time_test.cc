@@ -54,6 +54,20 @@ TEST(GpuTime, EveryLimitCanDecide) {
   }
 }
 
+// Blocks of several waves take their mean time each; the longest counts once.
+TEST(GpuTime, TheLongestBlockCountsOnce) {
+  GpuKernelFacts f = stream();
+  f.dram_bytes = f.sector_bytes = f.thread_instructions = 0;
+  f.blocks = 4 * 8 * 132;
+  f.wait_clocks = 1000;
+  double mean = gpu_kernel_time(f, h100()).latency_ns;
+  EXPECT_DOUBLE_EQ(mean, 4 * 1000 / h100().clock_ghz);
+  f.longest_wait_clocks = 3000;
+  EXPECT_DOUBLE_EQ(gpu_kernel_time(f, h100()).latency_ns, mean);
+  f.longest_wait_clocks = 9000;
+  EXPECT_DOUBLE_EQ(gpu_kernel_time(f, h100()).latency_ns, 9000 / h100().clock_ghz);
+}
+
 // Memory works for the blocks that wait, for a share of the launch at most; so do whole grids of
 // two parts of which one asks.
 TEST(GpuTime, PrefetchesShortenTheLaunch) {
