@@ -307,7 +307,8 @@ class Finder {
     const auto& c = attr<ContractAttr>(product);
     NodeId values = product.operands[at(1 - form_.probabilities)];
     dependencies(values, label_indices(form_.probabilities == 0 ? c.b : c.a));
-    form_.scales_rows = scales_rows(probabilities, indices);
+    form_.scales_rows = scales_rows(probabilities, indices, nullptr);
+    if (!form_.scales_rows) find_rounding(probabilities, indices);
     form_.keeps_zero = form_.scales_rows || keeps_zero(probabilities);
     note_hidden(exponents, row_);
     note_members();
@@ -325,17 +326,31 @@ class Finder {
     return node.op == Op::kConstant ? uniform_constant(node) : std::nullopt;
   }
 
-  bool scales_rows(NodeId id, const Indices& indices) {
+  // `rounded`: the types that casts on the way round to are added, if it is given; else no cast may
+  // be on the way.
+  bool scales_rows(NodeId id, const Indices& indices, std::set<DType>* rounded) {
     const Node& node = graph_.node(id);
     if (id == form_.softmax) return true;
-    if (is_plain_view(node)) return scales_rows(node.operands[0], inside(node, indices));
+    if (is_plain_view(node)) return scales_rows(node.operands[0], inside(node, indices), rounded);
+    if (node.op == Op::kCast && rounded != nullptr) {
+      const Node& operand = graph_.node(node.operands[0]);
+      if (!is_float(node.dtype) || !is_float(operand.dtype)) return false;
+      if (dtype_size(node.dtype) < dtype_size(operand.dtype)) rounded->insert(node.dtype);
+      return scales_rows(node.operands[0], indices, rounded);
+    }
     if (node.op == Op::kSelect && !depends_on_key(node.operands[0], indices)) {
       auto linear = [&](NodeId operand) {
-        return uniform(operand) == 0.0 || scales_rows(operand, indices);
+        return uniform(operand) == 0.0 || scales_rows(operand, indices, rounded);
       };
       return linear(node.operands[1]) && linear(node.operands[2]);
     }
     return false;
+  }
+
+  void find_rounding(NodeId probabilities, const Indices& indices) {
+    std::set<DType> rounded;
+    if (!scales_rows(probabilities, indices, &rounded)) return;
+    if (rounded.size() == 1 && is_half(*rounded.begin())) form_.rounds_to = *rounded.begin();
   }
 
   bool keeps_zero(NodeId id) const {
@@ -368,40 +383,50 @@ class Finder {
     return bounds_.simplify(op == BinaryOp::kAdd ? *a + *b : *a - *b);
   }
 
-  // Where the key is visible, the expression is not negative.
-  void note_limit(const Expr& e) {
+  // Where the key is visible, the expression is not negative. Whether a limit says so.
+  bool note_limit(const Expr& e) {
     Expr step = e.substitute([&](Var v) -> Expr {
       bool is_key = v.kind == Var::Kind::kIndex && v.id == form_.key;
       return is_key ? Expr::var(v) + 1 : Expr::var(v);
     });
     Expr slope = step - e;
     Expr key = Expr::index(form_.key);
-    if (slope.is_constant(1) && !uses_key(e - key)) form_.first.push_back(key - e);
-    if (slope.is_constant(-1) && !uses_key(e + key)) form_.last.push_back(e + key);
+    bool is_first = slope.is_constant(1) && !uses_key(e - key);
+    bool is_last = slope.is_constant(-1) && !uses_key(e + key);
+    if (is_first) form_.first.push_back(key - e);
+    if (is_last) form_.last.push_back(e + key);
+    return is_first || is_last;
   }
 
-  // What follows from the condition being `holds`.
-  void note_condition(NodeId id, const Indices& indices, bool holds) {
+  // What follows from the condition being `holds`. Whether nothing else does.
+  bool note_condition(NodeId id, const Indices& indices, bool holds) {
     const Node& node = graph_.node(id);
-    if (is_read(id)) return;
-    if (is_plain_view(node)) {
-      note_condition(node.operands[0], inside(node, indices), holds);
-    } else if (node.op == Op::kUnary && attr<UnaryAttr>(node).op == UnaryOp::kNot) {
-      note_condition(node.operands[0], indices, !holds);
-    } else if (node.op == Op::kBinary) {
-      BinaryOp op = attr<BinaryAttr>(node).op;
-      if (op == (holds ? BinaryOp::kAnd : BinaryOp::kOr)) {
-        for (NodeId operand : node.operands) note_condition(operand, indices, holds);
-        return;
-      }
-      if (op != BinaryOp::kLess && op != BinaryOp::kLessEqual && op != BinaryOp::kEqual) return;
-      auto a = whole_number(node.operands[0], indices);
-      auto b = whole_number(node.operands[1], indices);
-      if (!a || !b || (op == BinaryOp::kEqual && !holds)) return;
-      Expr strict = op == BinaryOp::kLess ? 1 : 0;
-      note_limit(holds ? *b - *a - strict : *a - *b - (Expr(1) - strict));
-      if (op == BinaryOp::kEqual) note_limit(*a - *b);
+    if (auto known = uniform(id)) return (*known != 0) == holds;
+    if (is_read(id)) return false;
+    if (is_plain_view(node)) return note_condition(node.operands[0], inside(node, indices), holds);
+    if (node.op == Op::kUnary && attr<UnaryAttr>(node).op == UnaryOp::kNot) {
+      return note_condition(node.operands[0], indices, !holds);
     }
+    if (node.op != Op::kBinary) return false;
+    BinaryOp op = attr<BinaryAttr>(node).op;
+    if (op == (holds ? BinaryOp::kAnd : BinaryOp::kOr)) {
+      bool first = note_condition(node.operands[0], indices, holds);
+      return note_condition(node.operands[1], indices, holds) && first;
+    }
+    if (op != BinaryOp::kLess && op != BinaryOp::kLessEqual && op != BinaryOp::kEqual) return false;
+    auto a = whole_number(node.operands[0], indices);
+    auto b = whole_number(node.operands[1], indices);
+    if (!a || !b || (op == BinaryOp::kEqual && !holds)) return false;
+    Expr strict = op == BinaryOp::kLess ? 1 : 0;
+    bool is_limit = note_limit(holds ? *b - *a - strict : *a - *b - (Expr(1) - strict));
+    if (op == BinaryOp::kEqual) is_limit = note_limit(*a - *b) && is_limit;
+    return is_limit;
+  }
+
+  // The node hides keys by its position alone, wherever it is needed.
+  void note_position(NodeId id, bool is_exact) {
+    auto [it, is_new] = positional_.emplace(id, is_exact);
+    it->second = it->second && is_exact;
   }
 
   void note_hidden(NodeId id, const Indices& indices) {
@@ -409,34 +434,37 @@ class Finder {
     if (id == form_.scores || is_read(id)) return;
     if (is_plain_view(node)) note_hidden(node.operands[0], inside(node, indices));
     if (node.op == Op::kBinary && attr<BinaryAttr>(node).op == BinaryOp::kAdd) {
-      for (NodeId operand : node.operands) note_added(operand, indices);
+      for (NodeId operand : node.operands) {
+        if (auto is_exact = note_added(operand, indices)) note_position(operand, *is_exact);
+      }
     }
     if (node.op != Op::kSelect) return;
     for (int side : {1, 2}) {
       if (uniform(node.operands[at(side)]) != -HUGE_VAL) continue;
-      note_condition(node.operands[0], indices, side == 2);
+      note_position(node.operands[0], note_condition(node.operands[0], indices, side == 2));
       note_hidden(node.operands[at(3 - side)], indices);
     }
   }
 
   // A mask that adds to a score so little that nothing of it remains, or nothing: it hides a key
-  // from every row that sees another.
-  void note_added(NodeId id, const Indices& indices) {
+  // from every row that sees another. Whether positions say all of it; empty where there are none.
+  std::optional<bool> note_added(NodeId id, const Indices& indices) {
     const Node& node = graph_.node(id);
-    if (is_read(id)) return;
+    if (is_read(id)) return std::nullopt;
     if (is_plain_view(node)) return note_added(node.operands[0], inside(node, indices));
-    if (node.op != Op::kSelect) return;
+    if (node.op != Op::kSelect) return std::nullopt;
     for (int side : {1, 2}) {
       auto hidden = uniform(node.operands[at(side)]);
       if (!hidden || *hidden > AttentionForm::kHiddenScore ||
           uniform(node.operands[at(3 - side)]) != 0.0)
         continue;
       std::vector<Expr> first = form_.first, last = form_.last;
-      note_condition(node.operands[0], indices, side == 2);
-      if (every_row_sees_a_key()) continue;
+      bool is_exact = note_condition(node.operands[0], indices, side == 2);
+      if (every_row_sees_a_key()) return is_exact;
       form_.first = std::move(first);
       form_.last = std::move(last);
     }
+    return std::nullopt;
   }
 
   bool every_row_sees_a_key() const {
@@ -449,6 +477,11 @@ class Finder {
       }
     }
     return std::all_of(form_.last.begin(), form_.last.end(), holds);
+  }
+
+  bool is_positional(NodeId id) const {
+    auto known = positional_.find(id);
+    return known != positional_.end() && known->second;
   }
 
   bool holds_scores(NodeId id) const {
@@ -465,14 +498,15 @@ class Finder {
       for (size_t side : {0, 1}) {
         NodeId mask = node.operands[side], scores = node.operands[1 - side];
         if (holds_scores(mask) || !holds_scores(scores) || uniform(mask)) continue;
-        form_.masks.push_back({mask, true, false});
+        form_.masks.push_back({mask, true, false, is_positional(mask)});
         note_masks(scores);
       }
     }
     if (node.op != Op::kSelect || holds_scores(node.operands[0])) return;
     for (int side : {1, 2}) {
       if (uniform(node.operands[at(side)]) != -HUGE_VAL) continue;
-      form_.masks.push_back({node.operands[0], false, side == 1});
+      NodeId condition = node.operands[0];
+      form_.masks.push_back({condition, false, side == 1, is_positional(condition)});
       note_masks(node.operands[at(3 - side)]);
     }
   }
@@ -504,6 +538,7 @@ class Finder {
   Bounds bounds_;
   Indices row_;  // where the softmax is needed
   std::set<int> key_uses_;
+  std::map<NodeId, bool> positional_;  // whether limits say all that a mask hides
   std::map<Demand, std::set<int>> known_;
 };
 

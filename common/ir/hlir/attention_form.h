@@ -30,6 +30,8 @@ struct AttentionForm {
   // f is the same multiple of every probability in a row, so a row may be normalised after the
   // product.
   bool scales_rows = false;
+  // f rounds a probability to this half-precision type, and is otherwise such a multiple.
+  std::optional<DType> rounds_to;
   // A probability of 0 stays 0, so that keys which no row sees may be left out.
   bool keeps_zero = false;
   // A key is hidden from a row unless it is at least each of `first` and at most each of `last`:
@@ -41,6 +43,7 @@ struct AttentionForm {
     NodeId node = 0;
     bool is_added = false;
     bool hides = false;
+    bool is_positional = false;  // it hides a key exactly where `first` and `last` do
   };
   std::vector<Mask> masks;
   // What must be computed in place, from the scores up to the product, these two included.
