@@ -92,7 +92,8 @@ Graph sum_of_two() {
   return b.finish();
 }
 
-Graph attention(int64_t rows, int64_t keys, bool is_causal, int64_t depth = 128) {
+Graph attention(int64_t rows, int64_t keys, bool is_causal, int64_t depth = 128,
+                bool is_rounded = false) {
   constexpr int64_t kGroups = 8, kMembers = 4;
   GraphBuilder b;
   NodeId q = input(b, kHalf, {kGroups, kMembers, rows, depth});
@@ -111,6 +112,7 @@ Graph attention(int64_t rows, int64_t keys, bool is_causal, int64_t depth = 128)
     scores = b.select(b.binary(BinaryOp::kLessEqual, key, row), scores, hidden);
   }
   NodeId p = b.raw({Op::kSoftmax, kWide, shape, {scores}, SoftmaxAttr{3, false}});
+  if (is_rounded) p = b.cast(b.cast(p, kHalf), kWide);
   NodeId out = b.raw({Op::kContract,
                       kWide,
                       {kGroups, kMembers, rows, depth},
@@ -180,6 +182,10 @@ std::vector<NamedKernel> gpu_kernels() {
   add("sort_of_1024", Template::kSort, sort(kHalf, 132, 1024));
   add("sort_of_4096", Template::kSort, sort(kWide, 1, 4096));
   add("wide_sort_of_2048", Template::kSort, sort(DType::kInt64, 1, 2048));
+  add("long_causal_attention", Template::kAttention, attention(2048, 2048, true));
+  add("rounded_causal_attention", Template::kAttention, attention(2048, 2048, true, 128, true));
+  add("wide_prompt_attention", Template::kAttention, attention(1024, 1024, false, 256, true));
+  add("narrow_prompt_attention", Template::kAttention, attention(2048, 2048, true, 64, true));
   add("cache_update", Template::kScatter, cache_update());
   return kernels;
 }

@@ -123,6 +123,11 @@ LFEMU_DEVICE void lf_mma_tf32(float (&d)[4], const unsigned (&a)[4], const unsig
                               LFEMU_SITE) {
   lf_emu::mma<lf_emu::Tf32>(d, a, b, lf_site);
 }
+typedef const unsigned char* lf_shared_place;
+LFEMU_DEVICE lf_shared_place lf_shared_at(const void* p) {
+  return static_cast<const unsigned char*>(p);
+}
+LFEMU_DEVICE void lf_compute_again(int&) {}
 LFEMU_DEVICE void lf_ldmatrix_x4(unsigned (&r)[4], const void* shared_row, LFEMU_SITE) {
   lf_emu::ldmatrix<4, false>(r, shared_row, lf_site);
 }

@@ -20,11 +20,15 @@ struct Attention {
   bool symbolic = false;
   bool growing = false;  // the number of keys alone is symbolic
   double soft_cap = 0;
-  bool rounded = false;     // scores and probabilities through bfloat16
+  bool rounded = false;  // scores and probabilities through bfloat16
+  bool rounds_probabilities = false;
   bool transposed = false;  // keys are stored along the sequence
-  bool half = false;        // queries, keys and values are bfloat16
-  bool within = false;      // keys are a part of longer rows
-  bool turned = false;      // queries are computed
+  bool half = false;        // queries, keys and values are of `half_type`
+  DType half_type = DType::kBfloat16;
+  bool packed = false;  // queries and results lie by row, member and group: heads of a token
+  int64_t window = 3;   // keys that a row sees
+  bool within = false;  // keys are a part of longer rows
+  bool turned = false;  // queries are computed
   bool stores_half = false;
   bool epilogue = false;
 };
@@ -40,8 +44,10 @@ class Builder {
   Graph build() {
     Expr rows = a_.symbolic ? Expr::symbol(0) : Expr(a_.rows);
     Expr keys = a_.symbolic ? Expr::symbol(1) : a_.growing ? Expr::symbol(0) : Expr(a_.keys);
-    DType stored = a_.half ? DType::kBfloat16 : a_.dtype;
-    NodeId q = input(stored, {a_.groups, a_.members, rows, a_.depth});
+    DType stored = a_.half ? a_.half_type : a_.dtype;
+    NodeId q =
+        a_.packed ? b_.permute(input(stored, {rows, a_.groups, a_.members, a_.depth}), {1, 2, 0, 3})
+                  : input(stored, {a_.groups, a_.members, rows, a_.depth});
     if (a_.turned) q = turn(q);
     NodeId k = a_.transposed ? input(stored, {a_.groups, a_.depth, keys})
                : a_.within   ? part(input(stored, {keys, a_.groups, a_.depth + 8}), keys)
@@ -71,7 +77,7 @@ class Builder {
       NodeId none = b_.binary(BinaryOp::kEqual, top, b_.scalar(a_.dtype, -kInfinity));
       p = b_.select(none, b_.scalar(a_.dtype, 0), p);
     }
-    if (a_.rounded) p = round(p);
+    if (a_.rounded || a_.rounds_probabilities) p = round(p);
     NodeId out = b_.raw({Op::kContract,
                          a_.dtype,
                          {a_.groups, a_.members, rows, a_.width},
@@ -81,7 +87,8 @@ class Builder {
       NodeId gate = input(a_.dtype, {a_.groups, a_.members, rows, a_.width});
       out = b_.binary(BinaryOp::kAdd, b_.unary(UnaryOp::kTanh, out), gate);
     }
-    b_.output(a_.stores_half ? b_.cast(out, DType::kBfloat16) : out);
+    if (a_.packed) out = b_.permute(out, {2, 0, 1, 3});
+    b_.output(a_.stores_half ? b_.cast(out, a_.half_type) : out);
     return b_.finish();
   }
 
@@ -107,7 +114,7 @@ class Builder {
     View other{b_.shape(q), {Expr::index(0), Expr::index(1), Expr::index(2)}, {}, 0};
     other.index.push_back(Expr(a_.depth - 1) - Expr::index(3));
     NodeId x = b_.cast(b_.view(q, other), a_.dtype);
-    return b_.cast(b_.binary(BinaryOp::kMul, x, b_.scalar(a_.dtype, -0.5)), DType::kBfloat16);
+    return b_.cast(b_.binary(BinaryOp::kMul, x, b_.scalar(a_.dtype, -0.5)), a_.half_type);
   }
   NodeId part(NodeId x, const Expr& keys) {
     View view{{keys, a_.groups, a_.depth},
@@ -116,7 +123,7 @@ class Builder {
               0};
     return b_.view(x, view);
   }
-  NodeId round(NodeId x) { return b_.cast(b_.cast(x, DType::kBfloat16), a_.dtype); }
+  NodeId round(NodeId x) { return b_.cast(b_.cast(x, a_.half_type), a_.dtype); }
   NodeId position(const Expr& size, int axis, const Shape& shape) {
     NodeId iota = b_.iota(DType::kInt64, size);
     View view{shape, {Expr::index(axis)}, {}, 0};
@@ -139,7 +146,7 @@ class Builder {
       case Mask::kAdded:
       case Mask::kWindow: {
         NodeId near = b_.binary(BinaryOp::kLess, b_.binary(BinaryOp::kSub, row, key),
-                                b_.scalar_int(DType::kInt64, 3));
+                                b_.scalar_int(DType::kInt64, a_.window));
         NodeId seen = b_.binary(BinaryOp::kAnd, near, b_.binary(BinaryOp::kLessEqual, key, row));
         if (a_.mask == Mask::kAdded) {
           NodeId lowest = b_.scalar(a_.dtype, std::numeric_limits<float>::lowest());

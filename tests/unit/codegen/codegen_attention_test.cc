@@ -12,11 +12,20 @@ void add(KernelBatch& batch, Random& random, const Attention& attention, Schedul
   batch.add(Template::kAttention, std::move(schedule), body, builder.values(random));
 }
 
+// Rounding a probability to bfloat16 before it is normalised, where the body rounds it after,
+// changes it by half a unit in the last place: so much of the greatest value.
+constexpr double kRoundedValues = 2.0 / 512;
+
+// Two parts of bfloat16 have 16 bits of a probability, and round the last: so much of the greatest
+// value.
+constexpr double kTwoParts = 2.0 / (1 << 17);
+
 void compile_and_check(KernelBatch& batch) {
   batch.compile();
   for (size_t k = 0; k < batch.size() && !testing::Test::HasFatalFailure(); ++k) {
-    batch.check(k, 2e-5);
-    batch.check(k, 2e-5, 3);
+    bool is_half = batch.at(k).kernel.body.inputs[0].dtype == DType::kBfloat16;
+    batch.check(k, 2e-5, 1, is_half ? kTwoParts : 0);
+    batch.check(k, 2e-5, 3, is_half ? kTwoParts : 0);
   }
 }
 
@@ -155,26 +164,141 @@ TEST(CodegenAttention, HalfPrecision) {
   }
   batch.compile();
   for (size_t k = 0; k < batch.size() && !testing::Test::HasFatalFailure(); ++k) {
-    batch.check(k, 1e-4);
+    batch.check(k, 1e-4, 1, kTwoParts);
   }
+}
+
+// Prompts: head sizes, blocks of two tiles a warp, several blocks of keys, and masks whose borders
+// lie within blocks, before and behind them. Probabilities are rounded, or multiplied in two parts.
+TEST(CodegenAttention, Prompts) {
+  Random random(72);
+  KernelBatch batch;
+  std::vector<std::pair<int64_t, int64_t>> heads{{64, 64},   {80, 80},   {96, 96}, {128, 128},
+                                                 {192, 128}, {256, 256}, {24, 40}, {128, 64}};
+  std::vector<Mask> masks{Mask::kCausal, Mask::kWindow,    Mask::kAdded,
+                          Mask::kBias,   Mask::kGivenSafe, Mask::kNone};
+  for (size_t k = 0; k < heads.size(); ++k) {
+    Attention a;
+    std::tie(a.depth, a.width) = heads[k % heads.size()];
+    a.mask = masks[k % masks.size()];
+    a.half = true;
+    a.rounds_probabilities = k % 4 >= 2;
+    a.half_type = k % 3 == 0 ? DType::kFloat16 : DType::kBfloat16;
+    a.stores_half = k % 2 == 0;
+    a.packed = k % 2 == 1;
+    a.groups = 1;
+    a.members = 2;
+    a.rows = a.keys = 150 + static_cast<int64_t>(k) * 7;
+    a.window = 70;
+    a.symbolic = k % 5 == 0;
+    add(batch, random, a, {{"block_rows", k % 3 == 1 ? 64 : 128}});
+    // Whole blocks of keys, and more of them than rows.
+    a.mask = masks[(k + 3) % masks.size()];
+    a.rounds_probabilities = !a.rounds_probabilities;
+    a.rows = 130;
+    a.keys = 256;
+    if (k % 2 == 0) {
+      add(batch, random, a, {{"block_rows", 128}, {"block_keys", k % 4 == 0 ? 32 : 64}});
+    }
+  }
+  batch.compile();
+  for (size_t k = 0; k < batch.size() && !testing::Test::HasFatalFailure(); ++k) {
+    batch.check(k, 1e-4, 1, kRoundedValues);
+  }
+}
+
+// Windows of several blocks of keys: borders before and behind the blocks that every row sees.
+TEST(CodegenAttention, LongWindows) {
+  Random random(74);
+  KernelBatch batch;
+  for (auto [window, mask] : std::vector<std::pair<int64_t, Mask>>{
+           {150, Mask::kWindow}, {97, Mask::kAdded}, {290, Mask::kWindow}}) {
+    Attention a;
+    a.half = true;
+    a.rows = a.keys = 333;
+    a.window = window;
+    a.mask = mask;
+    a.symbolic = window == 97;
+    add(batch, random, a, {{"block_rows", 16}, {"block_keys", 32}});
+    add(batch, random, a,
+        {{"block_rows", 32}, {"block_keys", 64}, {"online", window == 290 ? 0 : 1}});
+  }
+  batch.compile();
+  for (size_t k = 0; k < batch.size() && !testing::Test::HasFatalFailure(); ++k) {
+    batch.check(k, 1e-4, 1, kTwoParts);
+  }
+}
+
+// Rows that only the lowest number hides keys from are averages; what they are scaled by must not
+// become infinite, wherever the keys that they see begin.
+TEST(CodegenAttention, LowestScores) {
+  Random random(73);
+  KernelBatch batch;
+  for (int64_t shown : {0, 1, 70, 200}) {
+    Attention a;
+    a.groups = 1;
+    a.rows = 40;
+    a.keys = 200;
+    a.half = true;
+    a.mask = Mask::kBias;
+    Builder builder(a);
+    Graph body = builder.build();
+    std::vector<HostTensor> inputs = builder.values(random);
+    for (int64_t row = 0; row < a.rows; ++row) {
+      for (int64_t key = 0; key < a.keys - shown; ++key) {
+        inputs[3].set(row * a.keys + key, std::numeric_limits<float>::lowest());
+      }
+    }
+    batch.add(Template::kAttention, {}, body, inputs);
+  }
+  batch.compile();
+  for (size_t k = 0; k < batch.size() && !testing::Test::HasFatalFailure(); ++k) {
+    batch.check(k, 1e-4, 1, kTwoParts);
+  }
+}
+
+// What positions alone hide is not asked for inside of the blocks that every row sees.
+TEST(AttentionForm, SaysWhichMasksArePositions) {
+  for (Mask mask : {Mask::kCausal, Mask::kWindow, Mask::kAdded, Mask::kBias, Mask::kGiven}) {
+    Attention a;
+    a.rows = a.keys = 20;
+    a.mask = mask;
+    Graph body = canonical(Builder(a).build());
+    auto form = attention_form(body);
+    ASSERT_TRUE(form.has_value());
+    ASSERT_EQ(form->masks.size(), 1u);
+    bool is_positional = mask != Mask::kBias && mask != Mask::kGiven;
+    EXPECT_EQ(form->masks[0].is_positional, is_positional) << static_cast<int>(mask);
+    EXPECT_FALSE(form->rounds_to.has_value());
+  }
+  Attention a;
+  a.half = a.rounded = true;
+  auto form = attention_form(canonical(Builder(a).build()));
+  ASSERT_TRUE(form.has_value());
+  EXPECT_EQ(form->rounds_to, DType::kBfloat16);
+  EXPECT_FALSE(form->scales_rows);
 }
 
 // Scores and probabilities that are rounded to bfloat16 take the same steps as the reference takes.
 TEST(CodegenAttention, RoundedProbabilities) {
   Random random(64);
   KernelBatch batch;
-  for (Mask mask : {Mask::kNone, Mask::kCausal, Mask::kGivenSafe}) {
-    Attention a;
-    a.rows = 19;
-    a.keys = 200;
-    a.rounded = true;
-    a.mask = mask;
-    add(batch, random, a);
-    a.rows = 2;
-    add(batch, random, a);
+  for (bool half : {false, true}) {
+    for (Mask mask : {Mask::kNone, Mask::kCausal, Mask::kGivenSafe}) {
+      for (int64_t rows : {2, 19}) {
+        Attention a;
+        a.rows = rows;
+        a.keys = 200;
+        a.rounded = true;
+        a.half = half;
+        a.mask = mask;
+        add(batch, random, a);
+        if (half) add(batch, random, a, {{"online", 0}});
+      }
+    }
   }
   batch.compile();
-  for (size_t k = 0; k < batch.size(); ++k) batch.check(k, 1.0 / 128);
+  for (size_t k = 0; k < batch.size(); ++k) batch.check(k, 1.0 / 128, 1, kRoundedValues);
 }
 
 // What is not finite reaches the rows that the unfused computation lets it reach.
@@ -241,7 +365,7 @@ TEST(CodegenAttention, SpecialValuesInHalfPrecision) {
   }
   batch.compile();
   for (size_t k = 0; k < batch.size() && !testing::Test::HasFatalFailure(); ++k) {
-    batch.check(k, 1.0 / 128);
+    batch.check(k, 1.0 / 128, 1, kRoundedValues);
   }
 }
 
@@ -262,6 +386,15 @@ TEST(CodegenAttention, HiddenRows) {
       for (int64_t k = 4 * 70; k < 4 * 70 + 64; ++k) inputs[3].set_int(k, 0);
       batch.add(Template::kAttention, {{"keys", 32}, {"online", online}}, body, inputs);
     }
+  }
+  // Blocks of rows behind the last window.
+  for (int64_t online : {1, 0}) {
+    Attention a;
+    a.rows = 60;
+    a.keys = 10;
+    a.mask = Mask::kWindow;
+    a.half = true;
+    add(batch, random, a, {{"block_rows", 16}, {"online", online}});
   }
   compile_and_check(batch);
 }

@@ -116,8 +116,8 @@ class KernelBatch {
   }
 
   // Compares with the interpreter: integers exactly, floats within twice the error of the plain
-  // float evaluation against float64, plus `slack` relative and absolute.
-  void check(size_t k, double slack = 2e-6, int shares = 1) {
+  // float evaluation against float64, plus `slack` relative and absolute, plus `absolute`.
+  void check(size_t k, double slack = 2e-6, int shares = 1, double absolute = 0) {
     const Case& c = cases_[k];
     if (!runs()) return;
     InterpretOptions plain;
@@ -145,7 +145,8 @@ class KernelBatch {
         double truth = (*exact)[o].get(i);
         if (std::isnan(want) && std::isnan(x)) continue;
         if (x == want) continue;
-        double allowed = 2 * std::abs(want - truth) + (slack + step) * (1e-1 + std::abs(truth));
+        double allowed =
+            2 * std::abs(want - truth) + (slack + step) * (1e-1 + std::abs(truth)) + absolute;
         ASSERT_LE(std::abs(x - truth), allowed)
             << "output " << o << " element " << i << " is " << x << ", reference " << want
             << ", exact " << truth << "\n"

@@ -1,5 +1,6 @@
 #include "worker/codegen/text/half_operands.h"
 
+#include <functional>
 #include <optional>
 
 #include "common/ir/hlir/builder.h"
@@ -17,21 +18,33 @@ namespace {
 
 size_t at(int index) { return static_cast<size_t>(index); }
 
-class Narrower {
+// Copies a body whose contraction gets other operands.
+class Rewriter {
  public:
-  explicit Narrower(const Graph& body) : body_(body), builder_(body.symbols) {
+  explicit Rewriter(const Graph& body) : body_(body), builder_(body.symbols) {
     for (const auto& input : body.inputs) {
       builder_.input(input.kind, input.dtype, input.shape, input.name);
     }
   }
 
-  Graph run(NodeId contraction) {
+  Graph with_half_operands(NodeId contraction) {
+    return run(contraction, [this](NodeId operand, size_t) { return narrow(operand); });
+  }
+  Graph with_unrounded_operand(NodeId contraction, int which) {
+    return run(contraction, [&](NodeId operand, size_t k) {
+      return k == at(which) ? unrounded(operand) : std::nullopt;
+    });
+  }
+
+ private:
+  Graph run(NodeId contraction,
+            const std::function<std::optional<NodeId>(NodeId operand, size_t k)>& other) {
     for (size_t id = 0; id < body_.nodes.size(); ++id) {
       Node copy = body_.nodes[id];
       for (NodeId& operand : copy.operands) operand = renamed_[at(operand)];
       if (static_cast<NodeId>(id) == contraction) {
         for (size_t k = 0; k < copy.operands.size(); ++k) {
-          if (auto half = narrow(body_.nodes[id].operands[k])) copy.operands[k] = *half;
+          if (auto found = other(body_.nodes[id].operands[k], k)) copy.operands[k] = *found;
         }
       }
       renamed_.push_back(builder_.raw(std::move(copy)));
@@ -40,7 +53,6 @@ class Narrower {
     return builder_.finish();
   }
 
- private:
   // The same values in half precision, whatever happened to them since they were.
   std::optional<NodeId> narrow(NodeId id) {
     const Node& node = body_.node(id);
@@ -77,6 +89,27 @@ class Narrower {
     return builder_.raw(std::move(copy));
   }
 
+  // The same values in float32 before they were rounded to a half type.
+  std::optional<NodeId> unrounded(NodeId id) {
+    const Node& node = body_.node(id);
+    if (node.op != Op::kCast && node.op != Op::kView && node.op != Op::kSelect) {
+      return node.dtype == DType::kFloat32 ? std::optional<NodeId>(renamed_[at(id)]) : std::nullopt;
+    }
+    if (node.op == Op::kCast) return unrounded(node.operands[0]);
+    Node copy = node;
+    for (NodeId& operand : copy.operands) operand = renamed_[at(operand)];
+    for (size_t k = node.op == Op::kSelect ? 1 : 0; k < copy.operands.size(); ++k) {
+      const Node& operand = body_.node(node.operands[k]);
+      bool is_number = operand.op == Op::kConstant && operand.shape.empty();
+      auto value = is_number ? common::uniform_constant(operand) : std::nullopt;
+      auto wide = value ? builder_.scalar(DType::kFloat32, *value) : unrounded(node.operands[k]);
+      if (!wide) return std::nullopt;
+      copy.operands[k] = *wide;
+    }
+    copy.dtype = DType::kFloat32;
+    return builder_.raw(std::move(copy));
+  }
+
   const Graph& body_;
   GraphBuilder builder_;
   std::vector<NodeId> renamed_;
@@ -85,7 +118,11 @@ class Narrower {
 }  // namespace
 
 Graph with_half_operands(const Graph& body, NodeId contraction) {
-  return Narrower(body).run(contraction);
+  return Rewriter(body).with_half_operands(contraction);
+}
+
+Graph with_unrounded_operand(const Graph& body, NodeId contraction, int operand) {
+  return Rewriter(body).with_unrounded_operand(contraction, operand);
 }
 
 }  // namespace worker

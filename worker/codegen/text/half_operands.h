@@ -10,4 +10,9 @@ namespace worker {
 // cast to float32 and then moved.
 common::Graph with_half_operands(const common::Graph& body, common::NodeId contraction);
 
+// The same body with one operand of the contraction as it was before it was rounded to a half type,
+// float32, seen through views and choices. The operand stays where it was nothing of that kind.
+common::Graph with_unrounded_operand(const common::Graph& body, common::NodeId contraction,
+                                     int operand);
+
 }  // namespace worker

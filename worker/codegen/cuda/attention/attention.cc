@@ -2,7 +2,7 @@
 
 #include "common/ir/hlir/attention_form.h"
 #include "worker/codegen/cuda/attention/attention_decode.h"
-#include "worker/codegen/cuda/attention/attention_mma.h"
+#include "worker/codegen/cuda/attention/attention_flash.h"
 #include "worker/codegen/cuda/attention/attention_simt.h"
 #include "worker/codegen/cuda/attention/attention_skinny.h"
 
@@ -25,7 +25,7 @@ Result<GpuFunction> emit_cuda_attention(const Graph& body, const Schedule& sched
     return emit_cuda_attention_skinny(half->body, half->form, schedule, machine);
   }
   if (half) {
-    auto function = emit_cuda_attention_mma(*half, schedule, machine);
+    auto function = emit_cuda_attention_flash(*half, schedule, machine);
     if (function.ok()) return function;
   }
   if (cuda_attention_is_skinny(body, *form)) {

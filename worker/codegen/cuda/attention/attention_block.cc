@@ -140,12 +140,11 @@ void CudaAttentionBlock::blocks() {
   writer_.open(false);  // passes
   writer_.open(true);   // blocks
   lines("__syncthreads();");
-  begin_loading();
   load_keys();
   writer_.open(!online_);
   load_values();
   writer_.close(online_ ? "" : "if (pass == 1)");
-  finish_loading();
+  lines("__syncthreads();");
   multiply_keys();
   lines("__syncthreads();");
   weigh();
@@ -251,18 +250,7 @@ void CudaAttentionBlock::store() {
   lines("if (first != 0) __syncthreads();");
   stage_sums(height);
   lines("__syncthreads();");
-  writer_.open(false);
-  lines(cat("const int row = e / ", z_.width, ", d = e % ", z_.width, ";"));
-  writer_.open(true);
-  std::vector<Expr> rows = row_labels("first + row");
-  Expr d = Expr::index(writer_.bind_index("d", z_.width, writer_.depth()));
-  Indices out = operands_.product_at(rows, d);
-  CodeValue x =
-      writer_.declare(writer_.depth(), type_, "c", cat("stage[row * ", z_.width_padded, " + d]"));
-  writer_.remember({form_.product, 0, out}, x);
-  flows_ = flows_ && store_flows(form_.product, out, body_, emitter_, writer_);
-  writer_.close(cat("if (m0 + first + row < ", writer_.rare_text(row_count_), ")"));
-  writer_.close(shared_loop(height * z_.width));
+  flows_ = store_staged({"first", height, z_.width_padded, kThreads});
   writer_.close(cat("for (int first = 0; first < ", z_.rows, "; first += ", height, ")"));
 }
 

@@ -42,9 +42,6 @@ class CudaAttentionBlock : public CudaAttentionText {
   // Of keys [n0, n0 + keys), clamped to the last; values from `hi` on are 0.
   virtual void load_keys() = 0;
   virtual void load_values() = 0;
-  // Before and after both; the latter waits for all threads.
-  virtual void begin_loading() {}
-  virtual void finish_loading() { lines("__syncthreads();"); }
   // scores[row * stride + key].
   virtual void multiply_keys() = 0;
   // Statements that keep probability `p` of lane's i-th key in `line`, the row's scores.

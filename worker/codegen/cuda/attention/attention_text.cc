@@ -1,8 +1,10 @@
 #include "worker/codegen/cuda/attention/attention_text.h"
 
 #include "common/base/cat.h"
+#include "common/lowering/body/function_body.h"
 #include "common/lowering/body/plain_read.h"
 #include "common/lowering/text/c_text.h"
+#include "common/lowering/text/view_inverse.h"
 
 namespace worker {
 
@@ -14,11 +16,14 @@ using common::c_value_type;
 using common::cat;
 using common::CodeValue;
 using common::declare_positions;
+using common::DType;
 using common::Expr;
 using common::Graph;
 using common::Indices;
 
 namespace {
+
+constexpr int64_t kStoresUnrolled = 16;
 
 size_t at(int index) { return static_cast<size_t>(index); }
 
@@ -49,10 +54,16 @@ void CudaAttentionText::bind_batch(const std::string& element) {
   operands_.set_batch(declare_positions(writer_, "batch", extents, flat));
 }
 
+void CudaAttentionText::declare_clamped(const std::string& name, const std::string& value,
+                                        const std::string& last) {
+  lines(cat("const int64_t ", name,
+            is_short_ ? cat(" = min((int)(", value, "), (int)(", last, "));")
+                      : cat(" = lf_min_i64(", value, ", ", last, ");")));
+}
+
 std::vector<Expr> CudaAttentionText::row_labels(const std::string& row) {
   std::string name = writer_.fresh("row");
-  lines(cat("const int64_t ", name, " = lf_min_i64(m0 + ", row, ", ",
-            writer_.rare_text(row_count_ - Expr(1)), ");"));
+  declare_clamped(name, cat("m0 + ", row), writer_.rare_text(row_count_ - Expr(1)));
   Expr m = Expr::index(writer_.bind_index(name, row_count_, writer_.depth()));
   std::vector<Expr> sizes = operands_.sizes_of(form_.rows);
   return declare_positions(writer_, cat(writer_.fresh("r"), "_"), sizes, m);
@@ -60,8 +71,7 @@ std::vector<Expr> CudaAttentionText::row_labels(const std::string& row) {
 
 Expr CudaAttentionText::key_index(const std::string& key) {
   std::string name = writer_.fresh("key");
-  lines(cat("const int64_t ", name, " = lf_min_i64(", key, ", ",
-            writer_.rare_text(key_size_ - Expr(1)), ");"));
+  declare_clamped(name, key, writer_.rare_text(key_size_ - Expr(1)));
   return Expr::index(writer_.bind_index(name, key_size_, writer_.depth()));
 }
 
@@ -97,22 +107,120 @@ void CudaAttentionText::row_range(const std::vector<Expr>& rows) {
   limit(form_.last, "last", "lf_min_i64");
 }
 
-bool CudaAttentionText::lies_in_runs(common::NodeId node, int64_t length, const OperandAt& at,
-                                     const std::vector<int>& labels, int64_t run) const {
-  common::CodeWriter trial(body_.symbols);
-  AttentionOperands operands(body_, form_, trial);
+CudaAttentionText::Trial::Trial(const CudaAttentionText& text, const std::vector<int>& labels)
+    : writer(text.body_.symbols), operands(text.body_, text.form_, writer) {
   auto bind = [&](const std::vector<int>& bound) {
-    std::vector<common::Expr> indices;
-    for (const common::Expr& size : operands_.sizes_of(bound)) {
-      indices.push_back(common::Expr::index(trial.bind_index("i", size, 0)));
+    std::vector<Expr> indices;
+    for (const Expr& size : operands.sizes_of(bound)) {
+      indices.push_back(Expr::index(writer.bind_index("i", size, 0)));
     }
     return indices;
   };
-  operands.set_batch(bind(form_.batch));
-  std::vector<common::Expr> place = bind(labels);
+  operands.set_batch(bind(text.form_.batch));
+  place = bind(labels);
+}
+
+bool CudaAttentionText::lies_in_runs(common::NodeId node, int64_t length, const OperandAt& at,
+                                     const std::vector<int>& labels, int64_t run) const {
+  Trial trial(*this, labels);
   return common::runs_are_chunks(
-      body_, node, [&](const common::Expr& position) { return at(operands, place, position); },
-      common::Expr(length), run, trial);
+      body_, node, [&](const Expr& position) { return at(trial.operands, trial.place, position); },
+      Expr(length), run, trial.writer);
+}
+
+bool CudaAttentionText::is_stored_in_runs(common::NodeId output, int64_t run) const {
+  Trial trial(*this, form_.rows);
+  auto offset = [&](const Expr& column) -> std::optional<Expr> {
+    auto at = common::flow_forward(body_, form_.product, output,
+                                   trial.operands.product_at(trial.place, column));
+    if (!at) return std::nullopt;
+    return trial.writer.simplify(linear_position(*at, body_.node(output).shape));
+  };
+  int64_t width = form_.size(form_.columns).constant();
+  if (width % run != 0) return false;
+  Expr chunk = Expr::index(trial.writer.bind_index("c", Expr(width / run), 0)) * Expr(run);
+  Expr inside = Expr::index(trial.writer.bind_index("e", Expr(run), 0));
+  auto first = offset(chunk), other = offset(chunk + inside);
+  if (!first || !other || trial.writer.simplify(*other - *first) != inside) return false;
+  bool aligned = first->sum_constant() % run == 0;
+  for (const auto& term : first->terms()) aligned = aligned && term.coefficient % run == 0;
+  return aligned;
+}
+
+int64_t CudaAttentionText::output_run() const {
+  int64_t run = 0;
+  for (const auto& output : body_.outputs) {
+    DType dtype = body_.node(output.node).dtype;
+    int64_t own = common::is_half(dtype) ? 8 : dtype == DType::kFloat32 ? 4 : 1;
+    if ((run != 0 && own != run) || !is_stored_in_runs(output.node, own)) return 1;
+    run = own;
+  }
+  return run;
+}
+
+bool CudaAttentionText::store_staged(const Staged& staged) {
+  int64_t run = output_run(), chunks = form_.size(form_.columns).constant() / run;
+  int64_t count = staged.rows * chunks, steps = (count + staged.threads - 1) / staged.threads;
+  writer_.open(false);
+  lines(cat("const int e = x * ", staged.threads, " + tid, row = e / ", chunks, ", d = e % ",
+            chunks, " * ", run, ";"));
+  writer_.open(true);
+  std::vector<Expr> rows = row_labels(cat(staged.first, " + row"));
+  bool flows = run == 1 ? store_one(staged, rows) : store_run(staged, run, rows);
+  writer_.close(cat("if (", count % staged.threads == 0 ? "" : cat("e < ", count, " & "), "m0 + ",
+                    staged.first, " + row < ", writer_.rare_text(row_count_), ")"));
+  writer_.close(steps <= kStoresUnrolled
+                    ? unrolled_loop("x", steps)
+                    : cat("#pragma unroll 4\nfor (int x = 0; x < ", steps, "; ++x)"));
+  return flows;
+}
+
+Indices CudaAttentionText::remember_staged(const Staged& staged, const char* column,
+                                           const std::vector<Expr>& rows) {
+  std::string name = writer_.fresh("d");
+  lines(cat("const int ", name, " = ", column, ";"));
+  int64_t width = form_.size(form_.columns).constant();
+  Indices at =
+      operands_.product_at(rows, Expr::index(writer_.bind_index(name, width, writer_.depth())));
+  CodeValue x = writer_.declare(writer_.depth(), type_, "c",
+                                cat("stage[row * ", staged.stride, " + ", name, "]"));
+  writer_.remember({form_.product, 0, at}, x);
+  return at;
+}
+
+bool CudaAttentionText::store_one(const Staged& staged, const std::vector<Expr>& rows) {
+  Indices at = remember_staged(staged, "d", rows);
+  return common::store_flows(form_.product, at, body_, emitter_, writer_);
+}
+
+bool CudaAttentionText::store_run(const Staged& staged, int64_t run,
+                                  const std::vector<Expr>& rows) {
+  std::string type = run == 8 ? "uint16_t" : "float";
+  for (size_t k = 0; k < body_.outputs.size(); ++k) {
+    lines(cat("LfVec<", type, ", ", run, "> h", k, ";"));
+  }
+  auto each_output = [&](const Indices& product, auto use) {
+    for (size_t k = 0; k < body_.outputs.size(); ++k) {
+      common::NodeId id = body_.outputs[k].node;
+      auto target = common::flow_forward(body_, form_.product, id, product);
+      LFARM_CHECK(target.has_value(), "output_run() asked the same");
+      use(k, id, *target);
+    }
+  };
+  writer_.open(false);
+  each_output(remember_staged(staged, "d + y", rows),
+              [&](size_t k, common::NodeId id, const Indices& target) {
+                lines(cat("h", k, ".e[y] = ", emitter_.value(id, target).text, ";"));
+              });
+  writer_.close(unrolled_loop("y", run));
+  int64_t width = form_.size(form_.columns).constant();
+  Expr first = Expr::index(writer_.bind_index("d", width, writer_.depth()));
+  each_output(operands_.product_at(rows, first),
+              [&](size_t k, common::NodeId id, const Indices& target) {
+                Expr offset = writer_.simplify(linear_position(target, body_.node(id).shape));
+                lines(cat("lf_store(out", k, " + ", writer_.text(offset), ", h", k, ");"));
+              });
+  return true;
 }
 
 }  // namespace worker

@@ -45,6 +45,17 @@ class CudaAttentionText {
   bool lies_in_runs(common::NodeId node, int64_t length, const OperandAt& at,
                     const std::vector<int>& labels, int64_t run) const;
 
+  // The results of rows C expression `first` and on lie in shared memory:
+  // stage[row * stride + column].
+  struct Staged {
+    std::string first;
+    int64_t rows = 0, stride = 0;
+    int64_t threads = 0;  // of the block
+  };
+  // Stores what follows from the product, 16 bytes at a time where outputs lie so; false when an
+  // output mixes its elements.
+  bool store_staged(const Staged& staged);
+
   const common::Graph& body_;
   common::AttentionForm form_;
   const common::Node& product_;
@@ -53,9 +64,29 @@ class CudaAttentionText {
   AttentionOperands operands_;
   std::string type_;
   std::string suffix_;
-  std::string lowest_;  // the literal of minus infinity
+  std::string lowest_;     // the literal of minus infinity
+  bool is_short_ = false;  // rows and keys, and expressions of them, are counted in 32 bits
   common::Expr key_size_;
   common::Expr row_count_;
+
+ private:
+  // Declares an index: C expression `value`, at most `last`.
+  void declare_clamped(const std::string& name, const std::string& value, const std::string& last);
+  // Indices of the batch and of some labels, for asking where elements lie.
+  struct Trial {
+    Trial(const CudaAttentionText& text, const std::vector<int>& labels);
+    common::CodeWriter writer;
+    AttentionOperands operands;
+    std::vector<common::Expr> place;
+  };
+  // How many elements of each output are 16 bytes that lie side by side; 1 where they do not.
+  int64_t output_run() const;
+  bool is_stored_in_runs(common::NodeId output, int64_t run) const;
+  // The product at a row and C expression `column` is what is staged there.
+  common::Indices remember_staged(const Staged& staged, const char* column,
+                                  const std::vector<common::Expr>& rows);
+  bool store_one(const Staged& staged, const std::vector<common::Expr>& rows);
+  bool store_run(const Staged& staged, int64_t run, const std::vector<common::Expr>& rows);
 };
 
 }  // namespace worker

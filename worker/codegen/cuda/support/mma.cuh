@@ -28,17 +28,23 @@ LF_MMA(lf_mma_f16, "m16n8k16.row.col.f32.f16.f16.f32")
 LF_MMA(lf_mma_tf32, "m16n8k8.row.col.f32.tf32.tf32.f32")
 
 LF_PTX uint32_t lf_shared_address(const void* p) { return (uint32_t)__cvta_generic_to_shared(p); }
+// A place in shared memory, to which bytes may be added, in one register.
+typedef uint32_t lf_shared_place;
+LF_PTX lf_shared_place lf_shared_at(const void* p) { return lf_shared_address(p); }
+// What follows from x is computed anew in each step of a loop instead of being kept in registers.
+LF_PTX void lf_compute_again(int& x) { asm volatile("" : "+r"(x)); }
 
 // Loads matrices of 8x8 elements of 16 bits: lane 8j + i names the 16 bytes of row i of matrix j. A
 // lane gets elements (g, 2t) and (g, 2t + 1) of matrix j in r[j]; transposed, (2t, g) and (2t + 1,
 // g).
 #define LF_LDMATRIX4(name, suffix)                                                            \
-  LF_PTX void name(uint32_t(&r)[4], const void* shared_row) {                                 \
+  LF_PTX void name(uint32_t(&r)[4], lf_shared_place row) {                                    \
     asm volatile("ldmatrix.sync.aligned.m8n8.x4" suffix ".shared.b16 {%0, %1, %2, %3}, [%4];" \
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])                             \
-                 : "r"(lf_shared_address(shared_row))                                         \
+                 : "r"(row)                                                                   \
                  : "memory");                                                                 \
-  }
+  }                                                                                           \
+  LF_PTX void name(uint32_t(&r)[4], const void* shared_row) { name(r, lf_shared_at(shared_row)); }
 #define LF_LDMATRIX2(name, suffix)                                                    \
   LF_PTX void name(uint32_t(&r)[2], const void* shared_row) {                         \
     asm volatile("ldmatrix.sync.aligned.m8n8.x2" suffix ".shared.b16 {%0, %1}, [%2];" \

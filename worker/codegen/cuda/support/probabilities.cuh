@@ -31,3 +31,76 @@ LF_INLINE void lf_two_bf16(float p, float q, uint32_t& high, uint32_t& low) {
   high = __byte_perm(a, b, 0x7632);
   low = __byte_perm(lf_bits_f32(rest_p) + 0x8000u, lf_bits_f32(rest_q) + 0x8000u, 0x7632);
 }
+
+// exp(x - shift) for x = score * scale up to shift, as one multiply-add and one power of two:
+// factor is scale * log2(e), scaled is shift * log2(e), and lf_fits_scaled(shift) says that none of
+// these products is infinite. What is less than float32's least normal number becomes 0.
+LF_INLINE bool lf_fits_scaled(float shift) { return fabsf(shift) < 1e38f; }
+LF_INLINE float lf_exp_scaled(float score, float factor, float scaled) {
+  const float power = fmaf(score, factor, -scaled);
+#if !defined(LF_EMULATED) && __CUDA_ARCH__ >= 800
+  float r;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(power));
+  return r;
+#else
+  return lf_exp2_f32(power);
+#endif
+}
+
+// 1 / x to float32's last place, in one instruction; of numbers below the least normal one
+// infinity.
+#if !defined(LF_EMULATED) && __CUDA_ARCH__ >= 800
+LF_INLINE float lf_inverse(float x) {
+  float r;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
+  return r;
+}
+#else
+LF_INLINE float lf_inverse(float x) { return 1 / x; }
+#endif
+
+// Of the four threads that have a row: its greatest value, NaN where one is, and its sum.
+LF_INLINE float lf_quad_greatest(float x) {
+  x = lf_greater(x, __shfl_xor_sync(0xffffffffu, x, 1));
+  return lf_greater(x, __shfl_xor_sync(0xffffffffu, x, 2));
+}
+LF_INLINE float lf_quad_sum(float x) {
+  x += __shfl_xor_sync(0xffffffffu, x, 1);
+  return x + __shfl_xor_sync(0xffffffffu, x, 2);
+}
+LF_INLINE int lf_warp_min(int x) {
+#pragma unroll
+  for (int d = 16; d > 0; d /= 2) x = min(x, __shfl_xor_sync(0xffffffffu, x, d));
+  return x;
+}
+
+// Two values rounded to halves of a word, the first the lower.
+#if !defined(LF_EMULATED) && __CUDA_ARCH__ >= 800
+LF_INLINE uint32_t lf_pair_bf16(float p, float q) {
+  uint32_t r;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(q), "f"(p));
+  return r;
+}
+LF_INLINE uint32_t lf_pair_f16(float p, float q) {
+  uint32_t r;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(q), "f"(p));
+  return r;
+}
+#else
+LF_INLINE uint32_t lf_pair_bf16(float p, float q) {
+  return lf_bf16_from_f32(p) | (uint32_t)lf_bf16_from_f32(q) << 16;
+}
+LF_INLINE uint32_t lf_pair_f16(float p, float q) {
+  return lf_f16_from_f32(p) | (uint32_t)lf_f16_from_f32(q) << 16;
+}
+#endif
+
+// As lf_two_bf16, but the rest may be 0 or negative. The first is not 0 where the probability is
+// not.
+LF_INLINE void lf_two_f16(float p, float q, uint32_t& high, uint32_t& low) {
+  const uint32_t nearest = lf_pair_f16(p, q);
+  high = nearest | ((nearest & 0x7fffu) == 0 & p != 0) |
+         (uint32_t)((nearest & 0x7fff0000u) == 0 & q != 0) << 16;
+  low =
+      lf_pair_f16(p - lf_f32_from_f16((uint16_t)high), q - lf_f32_from_f16((uint16_t)(high >> 16)));
+}
