@@ -67,7 +67,7 @@ const std::vector<ScheduleChoice>& schedule_parameters(Template t) {
       {"online", {1, 0}, true, true},
       {"rows", {0, 8, 16, 32, 64, 128}},
       {"block_keys", {0, 32, 64}, false, true},
-      {"block_rows", {0, 16, 32, 64}, false, true},
+      {"block_rows", {0, 16, 32, 64, 128}, false, true},
       {"splits", {0, 1, 2, 4, 8, 16, 32}, false, true}};
   static const std::vector<ScheduleChoice> kGemm = {
       {"algorithm", {0, 1, 2, 3, 4, 5, 6, 7}, false, true}};

@@ -300,11 +300,15 @@ double predict_ns(common::Template form, std::span<const WeightedProfile> profil
     return sum;
   }
   if (form != common::Template::kAttention || values.online != 0) {
-    return gpu_predict_ns(form, profiles, *terms.gpu, {values.block_keys, values.splits});
+    return gpu_predict_ns(form, profiles, *terms.gpu,
+                          {values.block_keys, values.block_rows, values.splits});
   }
   std::vector<WeightedProfile> twice(profiles.begin(), profiles.end());
-  for (WeightedProfile& each : twice) each.profile.attention.normalises_first = true;
-  return gpu_predict_ns(form, twice, *terms.gpu);
+  for (WeightedProfile& each : twice) {
+    each.profile.attention.normalises_first = true;
+    each.profile.attention.rounds = false;
+  }
+  return gpu_predict_ns(form, twice, *terms.gpu, {values.block_keys, values.block_rows, 0});
 }
 
 double predict_ns(const common::Kernel& kernel, const std::vector<int64_t>& symbols,
@@ -329,6 +333,7 @@ double predict_ns(const common::Kernel& kernel, const std::vector<int64_t>& symb
   }
   if (kernel.form == common::Template::kAttention) {
     values.block_keys = value("block_keys");
+    values.block_rows = value("block_rows");
     values.splits = value("splits");
     values.online = value("online");
   }

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <vector>
 
 #include "common/schedule/decode_blocks.h"
+#include "common/schedule/flash_blocks.h"
 
 namespace coordinator {
 namespace {
@@ -18,8 +20,11 @@ constexpr double kSimple = 1.2, kHard = 20, kTransform = 6;
 constexpr double kInPlace = 2.5;
 // Of what generated code and libraries multiply on tensor cores or beside them, the share of the
 // machine's rate.
-constexpr double kTileTensor = 0.4, kTileSingle = 0.5, kAttentionTensor = 0.08;
+constexpr double kTileTensor = 0.4, kTileSingle = 0.5;
 constexpr double kLibraryTensor = 0.75, kLibrarySingle = 0.8, kLibraryBytes = 0.85;
+// Of attention of many rows, in half precision and in others, which threads multiply. What is
+// multiplied where probabilities are in two parts, over where they are rounded.
+constexpr double kAttentionTensor = 0.4, kAttentionByThreads = 0.08, kSplit = 1.5;
 // An attention of at most kAttentionRows rows whose blocks decode_blocks() does not choose: in each
 // pass a block walks the keys of a group of heads, kStepKeys of them in kKeyStepClocks. Thread
 // instructions are kOnePass for each byte of keys and values where one pass is enough, else
@@ -101,6 +106,33 @@ GpuKernelFacts with_sort(GpuKernelFacts f, const SortSize& size) {
   return f;
 }
 
+// What an attention of many rows takes on tensor cores; empty where no such block is known.
+std::optional<GpuKernelFacts> flash_facts(const KernelProfile& profile,
+                                          const common::GpuMachine& machine,
+                                          const AttentionSchedule& schedule) {
+  const AttentionSize& size = profile.attention;
+  if (size.rows <= kAttentionRows || !size.is_half ||
+      std::min({size.batch, size.keys, size.depth, size.width}) < 1) {
+    return std::nullopt;
+  }
+  auto whole = [](double value) { return static_cast<int64_t>(value); };
+  common::FlashShape shape{whole(size.batch), whole(size.rows), whole(size.keys), whole(size.depth),
+                           whole(size.width)};
+  shape.seen = size.seen;
+  shape.key_operations = size.key_operations;
+  shape.value_operations = size.value_operations;
+  shape.two_parts = !size.normalises_first;
+  shape.two_passes = size.normalises_first && !size.rounds;
+  auto blocks = common::flash_blocks(shape, {schedule.block_rows, schedule.block_keys},
+                                     whole(machine.processors));
+  if (!blocks) return std::nullopt;
+  GpuKernelFacts f = common::flash_facts(shape, *blocks);
+  f.dram_bytes = std::max(f.dram_bytes, profile.moved_bytes);
+  // What is done to scores beside the softmax, and for operands that are computed.
+  f.thread_instructions += profile.simple_ops * kSimple;
+  return f;
+}
+
 }  // namespace
 
 GpuKernelFacts gpu_facts(Template form, const KernelProfile& profile) {
@@ -113,7 +145,9 @@ GpuKernelFacts gpu_facts(Template form, const KernelProfile& profile) {
                                                        : profile.transform_products * kHard);
   double operations = 2 * profile.contraction_ops;
   bool is_half = profile.contraction.is_half;
-  double passes = profile.attention.normalises_first ? 2 : 1;
+  const AttentionSize& attention = profile.attention;
+  bool rounds_first = attention.rounds && attention.is_half;
+  double passes = attention.normalises_first && !rounds_first ? 2 : 1;
   bool is_skinny = form == Template::kTile && has_few_rows(profile.contraction);
   switch (form) {
     case Template::kTile:
@@ -130,7 +164,11 @@ GpuKernelFacts gpu_facts(Template form, const KernelProfile& profile) {
       break;
     case Template::kAttention:
       if (profile.attention.rows > kAttentionRows) {
-        f.tensor_operations = operations / kAttentionTensor * passes;
+        // Probabilities that are not rounded are multiplied in two parts.
+        bool splits = attention.is_half && !attention.normalises_first;
+        f.tensor_operations = operations /
+                              (attention.is_half ? kAttentionTensor : kAttentionByThreads) *
+                              (splits ? kSplit : passes);
         break;
       }
       f.thread_instructions = profile.attention.is_half && !profile.attention.normalises_first
@@ -168,8 +206,12 @@ double gpu_predict_ns(Template form, std::span<const WeightedProfile> profiles,
   if (decodes) blocks = blocks_of(profiles, machine, schedule);
   double sum = 0;
   for (const WeightedProfile& each : profiles) {
-    GpuKernelFacts facts =
-        decodes ? attention_facts(each.profile, blocks) : gpu_facts(form, each.profile);
+    GpuKernelFacts facts = gpu_facts(form, each.profile);
+    if (decodes) {
+      facts = attention_facts(each.profile, blocks);
+    } else if (form == Template::kAttention) {
+      facts = flash_facts(each.profile, machine, schedule).value_or(facts);
+    }
     if (!common::launches_overlap(machine.target)) facts.block_prefetch_bytes = 0;
     common::GpuKernelTime time = common::gpu_kernel_time(facts, machine);
     sum += each.weight * (time.launch_ns + time.total_ns);

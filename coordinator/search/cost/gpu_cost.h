@@ -15,12 +15,12 @@ common::GpuKernelFacts gpu_facts(common::Template form, const KernelProfile& pro
 
 // What a schedule says of an attention; 0 is the generator's choice.
 struct AttentionSchedule {
-  int64_t block_keys = 0, splits = 0;
+  int64_t block_keys = 0, block_rows = 0, splits = 0;
 };
 
 // Nanoseconds of one launch on that machine, over all the profiles, the launch itself included. An
 // attention of few rows is predicted from its blocks (common/schedule/decode_blocks.h) where its
-// sizes are known.
+// sizes are known, one of many rows likewise (common/schedule/flash_blocks.h).
 double gpu_predict_ns(common::Template form, std::span<const WeightedProfile> profiles,
                       const common::GpuMachine& machine, const AttentionSchedule& schedule = {});
 

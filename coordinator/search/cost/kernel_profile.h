@@ -41,9 +41,14 @@ struct AttentionSize {
   double rows = 0;  // that share keys and values; 0: it is none
   // A row is normalised before the product, so that its keys are read twice.
   bool normalises_first = false;
+  // It is so because probabilities are rounded to the values' type; many rows may be normalised
+  // after the product nevertheless.
+  bool rounds = false;
   bool is_half = false;  // keys and values were of 16 bits until they were cast
   // 0: not known.
   double batch = 0, keys = 0, depth = 0, width = 0;
+  double seen = 1;                                  // the share of the keys that a row sees
+  double key_operations = 0, value_operations = 0;  // that compute an element; 0: it is read
 };
 
 // Lines that a kernel sorts, and the blocks that sort them on a GPU.

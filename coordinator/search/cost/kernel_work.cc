@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <utility>
 
 #include "common/ir/expr/bounds.h"
@@ -76,6 +77,27 @@ ContractionSize contraction_size(const Graph& body, const Node& node,
   return size;
 }
 
+namespace {
+
+// Operations that compute an element of the node; the cast of what is read is none.
+double computed_operations(const Graph& body, NodeId id) {
+  std::set<NodeId> seen;
+  std::vector<NodeId> open{id};
+  double sum = 0;
+  while (!open.empty()) {
+    NodeId next = open.back();
+    open.pop_back();
+    const Node& node = body.node(next);
+    bool is_read = node.op == Op::kInput || node.op == Op::kConstant;
+    if (is_read || !seen.insert(next).second) continue;
+    if (node.op != Op::kView && node.op != Op::kGather) ++sum;
+    open.insert(open.end(), node.operands.begin(), node.operands.end());
+  }
+  return sum <= 1 && is_half_value(body, id) ? 0 : sum;
+}
+
+}  // namespace
+
 AttentionSize attention_size(const common::Kernel& kernel, const common::AttentionForm& form,
                              const std::vector<int64_t>& symbols) {
   const Graph& body = kernel.body;
@@ -87,6 +109,15 @@ AttentionSize attention_size(const common::Kernel& kernel, const common::Attenti
   size.normalises_first =
       !form.scales_rows ||
       common::schedule_value(kernel.schedule, common::Template::kAttention, "online") == 0;
+  size.rounds =
+      form.rounds_to.has_value() &&
+      common::schedule_value(kernel.schedule, common::Template::kAttention, "online") != 0;
+  size.seen = visible_share(form, symbols);
+  auto operations = [&](NodeId product, int operand) {
+    return computed_operations(body, body.node(product).operands[static_cast<size_t>(operand)]);
+  };
+  size.key_operations = operations(form.scores, 1 - form.queries);
+  size.value_operations = operations(form.product, 1 - form.probabilities);
   size.is_half = is_half(form.scores, form.queries) && is_half(form.product, form.probabilities);
   size.batch = size_of(form.size(form.batch), symbols);
   size.keys = size_of(form.label_size[static_cast<size_t>(form.key)], symbols);

@@ -152,6 +152,7 @@ double RegionSpace::gpu_contraction_cost(NodeId id, const std::vector<int64_t>& 
       // Probabilities are computed where they are multiplied.
       if (auto rounds = rounds_probabilities(child(k), kReadThrough)) {
         profile.attention.normalises_first = *rounds;
+        profile.attention.rounds = *rounds;
         continue;
       }
     }
