@@ -196,7 +196,7 @@ struct TaskPayload {
   referencesMs @15 :UInt32;
   # For computing references that the worker does not have; inputs beyond are not verified. 0: all.
   alwaysSizes @16 :UInt32;
-  # So many of the first sizes are verified whatever the time. 0: one.
+  # The number of sizes, from the first, that are verified whatever the time. 0: one.
   measured @17 :List(WeightedSizes);
   # Times are weighted means over these. Empty, and in earlier releases: the first of `sizes`.
 }

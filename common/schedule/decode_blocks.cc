@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "common/base/divide_up.h"
+
 namespace common {
 namespace {
 
@@ -22,8 +24,6 @@ constexpr double kFixedRegisters = 40;
 // fences and a count in the second cache); to sum what was left, and to store the result.
 constexpr double kQueryClocks = 1000, kStepClocks = 750, kMeetClocks = 650, kLeaveClocks = 900,
                  kMergeClocks = 700, kStoreClocks = 300;
-
-int64_t divide_up(int64_t value, int64_t divisor) { return (value + divisor - 1) / divisor; }
 
 int64_t steps_of(const DecodeShape& shape, const DecodeBlocks& blocks) {
   return divide_up(shape.keys, blocks.splits * blocks.warps * kDecodeWarpKeys);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "common/base/divide_up.h"
+
 namespace common {
 namespace {
 
@@ -22,7 +24,6 @@ constexpr double kFixed = 400, kRow = 24, kStep = 40, kScore = 4.5, kTwoParts = 
 // step, whose products, exponentials and products follow one another.
 constexpr double kBeginClocks = 1500, kStepClocks = 900, kProductClocks = 10;
 
-int64_t divide_up(int64_t value, int64_t divisor) { return (value + divisor - 1) / divisor; }
 int64_t padded(int64_t length) { return divide_up(length, 16) * 16; }
 
 // Registers of a thread: its sums and scores, and others.

@@ -1,7 +1,10 @@
 #include "common/schedule/sort_blocks.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+
+#include "common/base/divide_up.h"
 
 namespace common {
 namespace {
@@ -9,7 +12,7 @@ namespace {
 constexpr int64_t kWarp = 32, kThreadsMax = 1024;
 // Up to here comparing all pairs takes less than the network's stages.
 constexpr int64_t kRankMax = 128;
-constexpr int64_t kRankThreads = 512, kPartsMax = 8;
+constexpr int64_t kParts = 4;  // threads that share an item's comparisons
 constexpr int64_t kSharedBytes = 32 * 1024;
 constexpr int64_t kPositionsMax = int64_t{1} << 32;
 
@@ -20,16 +23,10 @@ constexpr double kItemBytes = 8, kWavefront = 128;
 constexpr double kFixed = 80, kCompare = 3.5, kStage = 8.4, kMeet = 20;
 constexpr double kFixedClocks = 300, kCompareClocks = 4, kStageClocks = 40, kMeetClocks = 80;
 
-// Of the network that sorts so many.
+// Stages of the network that sorts `items`.
 double stages(double items) {
   double merges = std::ceil(std::log2(std::max(1.0, items)));
   return merges * (merges + 1) / 2;
-}
-
-int64_t power_of_two(int64_t least) {
-  int64_t power = 1;
-  while (power < least) power *= 2;
-  return power;
 }
 
 }  // namespace
@@ -38,15 +35,14 @@ SortBlocks sort_blocks(DType key, int64_t longest) {
   SortBlocks blocks;
   blocks.item_bytes = dtype_size(key) <= 4 && longest <= kPositionsMax ? 8 : 16;
   if (longest <= kRankMax) {
-    blocks.places = std::max(kWarp, (longest + kWarp - 1) / kWarp * kWarp);
-    int64_t parts = std::min(kPartsMax, kRankThreads / blocks.places);
-    while (parts * 2 > kPartsMax || (parts & (parts - 1)) != 0) --parts;
-    blocks.threads = blocks.places * parts;
+    blocks.places = std::max(kWarp, divide_up(longest, kWarp) * kWarp);
+    blocks.threads = blocks.places * kParts;
     return blocks;
   }
   const int64_t most = kSharedBytes / blocks.item_bytes;
   blocks.method = longest <= most ? SortMethod::kNetwork : SortMethod::kMemory;
-  blocks.places = std::min(most, power_of_two(longest));
+  blocks.places =
+      longest <= most ? static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(longest))) : most;
   blocks.threads = std::min(kThreadsMax, blocks.places);
   return blocks;
 }

@@ -32,7 +32,7 @@ struct VerifyOptions {
   // For computing references that a worker does not have yet: inputs for which no time is left are
   // not verified. 0: all are.
   uint32_t references_ms = 0;
-  uint32_t always = 1;  // the first so many sizes, with the first seed, are, whatever the time
+  uint32_t always = 1;  // sizes, the first ones, that are with the first seed, whatever the time
   friend bool operator==(const VerifyOptions&, const VerifyOptions&) = default;
 };
 

@@ -114,7 +114,7 @@ class Part {
     }
     return true;
   }
-  // Both views read the same, `b` so much further on.
+  // `a` reads at each place what `b` reads `further` on along the axis.
   bool reads_alike(const View& a, const View& b, const Expr& further) const {
     auto first = common::with_indices(a.index, moved(from_));
     auto second = common::with_indices(b.index, moved(from_ + further));

@@ -13,8 +13,7 @@ using common::Graph;
 using common::Node;
 using common::Op;
 
-// An element of an operation that is no product takes the interpreter as long as so many
-// multiply-adds of products.
+// Multiply-adds of products that take the interpreter as long as an element of another operation.
 constexpr double kElementWork = 32;
 // Of a run that is measured dozens of times: some 0.2 s of a processor's core, 30 ms of a large
 // GPU.
@@ -23,7 +22,6 @@ constexpr double kCpuWorkMax = 4e9, kGpuWorkMax = 2e13;
 constexpr double kCpuBytesMax = 256e6, kGpuBytesMax = 1e9;
 // Of a reference: a second or two of an interpreter's core.
 constexpr double kReferenceWorkMax = 8e9;
-constexpr size_t kVaryingMax = 8;  // symbols that have a size of their own
 // Primes, so that a loop that is cut has a ragged end, whatever the step.
 constexpr int64_t kLargePrimes[] = {2039, 1021, 509};
 constexpr int64_t kSmallPrimes[] = {197, 131, 67};
@@ -72,10 +70,9 @@ double io_bytes(const Graph& graph, const std::vector<int64_t>& sizes) {
 // The first of the primes, within the symbol's range, at which a reference is cheap enough.
 std::optional<std::vector<int64_t>> with_prime(const Graph& graph, size_t symbol,
                                                std::span<const int64_t> primes) {
-  const common::SymbolRange& range = graph.symbols[symbol];
   for (int64_t prime : primes) {
     std::vector<int64_t> sizes = common::representative_sizes(graph.symbols);
-    sizes[symbol] = std::clamp<int64_t>(prime, std::max<int64_t>(range.min, 1), range.max);
+    sizes[symbol] = common::size_within(graph.symbols[symbol], prime);
     if (graph_work(graph, sizes) <= kReferenceWorkMax) return sizes;
   }
   return std::nullopt;
@@ -136,7 +133,7 @@ common::VerifyOptions verified_sizes(const Graph& graph) {
   auto add = [&](std::vector<int64_t> more) {
     if (!common::contains(options.sizes, more)) options.sizes.push_back(std::move(more));
   };
-  for (size_t s = 0; s < std::min(symbols.size(), kVaryingMax); ++s) {
+  for (size_t s = 0; s < std::min(symbols.size(), common::kVaryingMax); ++s) {
     auto large = with_prime(graph, s, kLargePrimes);
     if (!large) large = with_prime(graph, s, kSmallPrimes);
     if (large) add(std::move(*large));
@@ -144,13 +141,12 @@ common::VerifyOptions verified_sizes(const Graph& graph) {
   options.always = static_cast<uint32_t>(options.sizes.size());
   std::vector<int64_t> smallest, odd;
   for (size_t s = 0; s < symbols.size(); ++s) {
-    int64_t least = std::max<int64_t>(symbols[s].min, 1);
-    smallest.push_back(least);
-    odd.push_back(std::clamp<int64_t>(typical[s] / 2 + 3, least, symbols[s].max));
-    if (s >= kVaryingMax) continue;
+    smallest.push_back(common::size_within(symbols[s], 1));
+    odd.push_back(common::size_within(symbols[s], typical[s] / 2 + 3));
+    if (s >= common::kVaryingMax) continue;
     // One symbol at a time: all of them would be too much to compute a reference of.
     std::vector<int64_t> several = typical;
-    several[s] = std::clamp<int64_t>(kSmallPrimes[0], least, symbols[s].max);
+    several[s] = common::size_within(symbols[s], kSmallPrimes[0]);
     add(std::move(several));
   }
   add(std::move(smallest));

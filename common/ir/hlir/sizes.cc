@@ -9,23 +9,20 @@ namespace common {
 namespace {
 
 constexpr int64_t kTypicalSize = 32;
-constexpr size_t kVaryingMax = 8;  // symbols that have a size of their own
 // What times at representative and least sizes count, and at large ones together. They must not
 // decide everything that grows with a size, nor nothing: an attention whose blocks share keys takes
 // 1 us more at 32 keys and 14 us less at 2,048.
 constexpr double kTypicalWeight = 0.4, kLeastWeight = 0.4, kLargeWeight = 0.2;
 
-int64_t within(const SymbolRange& range, int64_t size) {
+}  // namespace
+
+int64_t size_within(const SymbolRange& range, int64_t size) {
   return std::clamp(size, std::max<int64_t>(range.min, 1), std::max<int64_t>(range.max, 1));
 }
 
-}  // namespace
-
 std::vector<int64_t> representative_sizes(const std::vector<SymbolRange>& symbols) {
   std::vector<int64_t> sizes;
-  for (const SymbolRange& s : symbols) {
-    sizes.push_back(std::clamp(kTypicalSize, std::max<int64_t>(s.min, 1), s.max));
-  }
+  for (const SymbolRange& s : symbols) sizes.push_back(size_within(s, kTypicalSize));
   return sizes;
 }
 
@@ -41,14 +38,14 @@ std::vector<WeightedSizes> priced_sizes(const std::vector<SymbolRange>& symbols,
     all.push_back({std::move(sizes), weight});
   };
   std::vector<int64_t> least;
-  for (const SymbolRange& s : symbols) least.push_back(within(s, 1));
+  for (const SymbolRange& s : symbols) least.push_back(size_within(s, 1));
   add(typical, kTypicalWeight);
   add(std::move(least), kLeastWeight);
   const size_t varying = std::min(symbols.size(), kVaryingMax);
   if (varying == 0) add(typical, kLargeWeight);
   for (size_t k = 0; k < varying; ++k) {
     std::vector<int64_t> sizes = typical;
-    sizes[k] = std::max(sizes[k], within(symbols[k], large));
+    sizes[k] = std::max(sizes[k], size_within(symbols[k], large));
     add(std::move(sizes), kLargeWeight / static_cast<double>(varying));
   }
   return all;

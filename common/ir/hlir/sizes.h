@@ -12,6 +12,9 @@ namespace common {
 // Near the middle of what people run, inside every range: sizes[k] is for symbol s<k>.
 std::vector<int64_t> representative_sizes(const std::vector<SymbolRange>& symbols);
 
+// The size nearest to `size` within the range, at least 1.
+int64_t size_within(const SymbolRange& range, int64_t size);
+
 // Values of the symbols, and how much the time at these counts.
 struct WeightedSizes {
   std::vector<int64_t> sizes;
@@ -19,6 +22,9 @@ struct WeightedSizes {
   friend bool operator==(const WeightedSizes&, const WeightedSizes&) = default;
 };
 
+// Symbols, the first ones, that get sizes of their own beside those that all share: bounds the
+// work.
+inline constexpr size_t kVaryingMax = 8;
 // Symbols count as at most this when a schedule's time over their range is asked for.
 inline constexpr int64_t kLargeSize = 2048;
 

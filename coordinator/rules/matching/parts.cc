@@ -48,10 +48,7 @@ std::optional<Expr> index_value(const Rewriter& r, ClassId cls) {
       const View& view = attr<ViewAttr>(*found.node).view;
       auto inner = view.valid.empty() ? value_of(found.operands[0], depth + 1) : std::nullopt;
       if (!inner) continue;
-      return inner->substitute([&](common::Var v) {
-        return v.kind == common::Var::Kind::kIndex ? view.index[static_cast<size_t>(v.id)]
-                                                   : Expr::var(v);
-      });
+      return common::with_indices(*inner, view.index);
     }
     if (auto cast = r.find(at, Op::kCast)) {
       auto inner = value_of(cast->operands[0], depth + 1);

@@ -13,11 +13,10 @@ void add(KernelBatch& batch, Random& random, const Attention& attention, Schedul
 }
 
 // Rounding a probability to bfloat16 before it is normalised, where the body rounds it after,
-// changes it by half a unit in the last place: so much of the greatest value.
+// changes it by half a unit in the last place: a bound in parts of the greatest value.
 constexpr double kRoundedValues = 2.0 / 512;
 
-// Two parts of bfloat16 have 16 bits of a probability, and round the last: so much of the greatest
-// value.
+// Two parts of bfloat16 have 16 bits of a probability, and round the last: a bound likewise.
 constexpr double kTwoParts = 2.0 / (1 << 17);
 
 void compile_and_check(KernelBatch& batch) {
@@ -26,6 +25,13 @@ void compile_and_check(KernelBatch& batch) {
     bool is_half = batch.at(k).kernel.body.inputs[0].dtype == DType::kBfloat16;
     batch.check(k, 2e-5, 1, is_half ? kTwoParts : 0);
     batch.check(k, 2e-5, 3, is_half ? kTwoParts : 0);
+  }
+}
+
+void compile_and_check(KernelBatch& batch, double slack, double absolute) {
+  batch.compile();
+  for (size_t k = 0; k < batch.size() && !testing::Test::HasFatalFailure(); ++k) {
+    batch.check(k, slack, 1, absolute);
   }
 }
 
@@ -162,10 +168,7 @@ TEST(CodegenAttention, HalfPrecision) {
     }
     as_given = !as_given;
   }
-  batch.compile();
-  for (size_t k = 0; k < batch.size() && !testing::Test::HasFatalFailure(); ++k) {
-    batch.check(k, 1e-4, 1, kTwoParts);
-  }
+  compile_and_check(batch, 1e-4, kTwoParts);
 }
 
 // Prompts: head sizes, blocks of two tiles a warp, several blocks of keys, and masks whose borders
@@ -201,10 +204,7 @@ TEST(CodegenAttention, Prompts) {
       add(batch, random, a, {{"block_rows", 128}, {"block_keys", k % 4 == 0 ? 32 : 64}});
     }
   }
-  batch.compile();
-  for (size_t k = 0; k < batch.size() && !testing::Test::HasFatalFailure(); ++k) {
-    batch.check(k, 1e-4, 1, kRoundedValues);
-  }
+  compile_and_check(batch, 1e-4, kRoundedValues);
 }
 
 // Windows of several blocks of keys: borders before and behind the blocks that every row sees.
@@ -223,10 +223,7 @@ TEST(CodegenAttention, LongWindows) {
     add(batch, random, a,
         {{"block_rows", 32}, {"block_keys", 64}, {"online", window == 290 ? 0 : 1}});
   }
-  batch.compile();
-  for (size_t k = 0; k < batch.size() && !testing::Test::HasFatalFailure(); ++k) {
-    batch.check(k, 1e-4, 1, kTwoParts);
-  }
+  compile_and_check(batch, 1e-4, kTwoParts);
 }
 
 // Rows that only the lowest number hides keys from are averages; what they are scaled by must not
@@ -251,10 +248,7 @@ TEST(CodegenAttention, LowestScores) {
     }
     batch.add(Template::kAttention, {}, body, inputs);
   }
-  batch.compile();
-  for (size_t k = 0; k < batch.size() && !testing::Test::HasFatalFailure(); ++k) {
-    batch.check(k, 1e-4, 1, kTwoParts);
-  }
+  compile_and_check(batch, 1e-4, kTwoParts);
 }
 
 // What positions alone hide is not asked for inside of the blocks that every row sees.
@@ -363,10 +357,7 @@ TEST(CodegenAttention, SpecialValuesInHalfPrecision) {
       }
     }
   }
-  batch.compile();
-  for (size_t k = 0; k < batch.size() && !testing::Test::HasFatalFailure(); ++k) {
-    batch.check(k, 1.0 / 128, 1, kRoundedValues);
-  }
+  compile_and_check(batch, 1.0 / 128, kRoundedValues);
 }
 
 // A row without a visible key is NaN, or 0 where the model says so; other rows are not touched.

@@ -316,7 +316,7 @@ TEST(CodegenTile, FewRowsOfHalves) {
       add_product(batch, random, dtype, 50, few, 264, false, true, {});
       add_product(batch, random, dtype, few, 48, 3000, false, true, {{"splits", 4}});
     }
-    // So many rows of the matrix that a warp takes twice as many.
+    // Rows of the matrix are as many as make a warp take twice the rows.
     add_product(batch, random, dtype, 6, 9000, 64, false, true, {});
   }
   batch.compile();

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "common/base/cat.h"
+#include "common/base/divide_up.h"
 #include "common/ir/hlir/sizes.h"
 #include "common/lowering/body/plain_read.h"
 #include "common/lowering/text/c_text.h"
@@ -43,7 +44,7 @@ constexpr int64_t kStepsToFind = 4;
 constexpr int64_t kQueriesUnrolled = 8;  // elements that a thread computes
 
 int64_t chunks_of(int64_t length, int64_t lanes) {
-  return (length + lanes * kChunk - 1) / (lanes * kChunk);
+  return common::divide_up(length, lanes * kChunk);
 }
 
 // Of how many warps blocks are and how many share the keys: those that are predicted to take least
@@ -93,9 +94,8 @@ class DecodeAttention final : public CudaAttentionRows {
                 }};
   }
 
-  // Asks for the keys and values of the block's first step, where their places are known without a
-  // look at memory; empty where they are not. A position's keys were written by an earlier run, all
-  // but those of this one..
+  // Asks for the keys and values of the block's first step, most of which earlier runs have
+  // written; empty where their places are not known without a look at memory.
   std::string early_text(int64_t splits, const CudaMachine& machine) {
     choose_splits(splits, step_, machine);
     find_steps();
@@ -173,9 +173,9 @@ class DecodeAttention final : public CudaAttentionRows {
     is_one_step_ = is_whole_ && steps == 1;
   }
 
-  // The lines of the first `early` rows of the block's, whose length is at most a few lines.
+  // Asks for the cache lines of the block's first `early` rows.
   void ask_for(const Operand& x) {
-    int64_t row_lines = (x.length * kHalfBytes + common::kCacheLine - 1) / common::kCacheLine;
+    int64_t row_lines = common::divide_up(x.length * kHalfBytes, common::kCacheLine);
     writer_.open(false);
     lines(cat("const int64_t n = ", begin_, " + l / ", row_lines, ";"));
     std::string row = address(x, {index("n", key_size_)}, "0");
@@ -233,7 +233,7 @@ class DecodeAttention final : public CudaAttentionRows {
   // Elements are stored when all of a few are computed: a store would hold back the next one's
   // loads, which the compiler cannot tell from what is stored.
   void compute_queries() {
-    const int64_t count = rows_ * depth_, steps = (count + threads_ - 1) / threads_;
+    const int64_t count = rows_ * depth_, steps = common::divide_up(count, threads_);
     const bool are_few = steps <= kQueriesUnrolled;
     const std::string loop =
         are_few ? unrolled_loop("y", steps) : cat("for (int y = 0; y < ", steps, "; ++y)");
@@ -383,8 +383,7 @@ class DecodeAttention final : public CudaAttentionRows {
       writer_.open(false);
       compute(x, at, chunk);
       writer_.close(unrolled_loop("y", kChunk));
-      lines(cat(to, " = make_uint4(h[0] | (uint32_t)h[1] << 16, h[2] | (uint32_t)h[3] << 16, ",
-                "h[4] | (uint32_t)h[5] << 16, h[6] | (uint32_t)h[7] << 16);"));
+      lines(cat(to, " = ", kPackedChunk, ";"));
     }
     writer_.close(valid.empty() ? "" : cat("if (", valid, ")"));
     writer_.close(unrolled_loop("k", chunks));

@@ -28,7 +28,7 @@ using common::Template;
 namespace {
 
 constexpr int64_t kCountMax = 1 << 30;  // of rows and of keys, which are counted in 32 bits
-// So many rows of one label make blocks of their own. Blocks of fewer have rows of other labels.
+// Rows of one label that are as many make blocks of their own; blocks of fewer mix labels.
 constexpr int64_t kLongRows = 64;
 constexpr double kLog2E = 1.4426950408889634;
 // What a symbol may be where blocks are chosen.

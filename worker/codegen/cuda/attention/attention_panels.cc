@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "common/base/cat.h"
+#include "common/base/divide_up.h"
 #include "common/lowering/body/plain_read.h"
 
 namespace worker {
@@ -31,7 +32,7 @@ bool CudaAttentionPanels::is_copied(const Panel& panel) const {
 void CudaAttentionPanels::load(const Panel& panel, const std::string& to, int64_t threads,
                                const Source& source) {
   int64_t chunks = panel.chunks(), count = panel.rows * chunks;
-  int64_t steps = (count + threads - 1) / threads;
+  int64_t steps = common::divide_up(count, threads);
   writer_.open(false);
   // Where a thread's chunks have the same place in their rows, so that they differ by constants.
   lines(threads % chunks == 0 ? cat("const int row = tid / ", chunks, " + x * ", threads / chunks,
@@ -82,9 +83,7 @@ void CudaAttentionPanels::compute_chunk(const Panel& panel, const std::string& t
                 : cat("chunk * 8 + y < ", panel.length, " ? ", x.text, " : 0"),
             ";"));
   writer_.close(unrolled_loop("y", kChunk));
-  lines(
-      "q = make_uint4(h[0] | (uint32_t)h[1] << 16, h[2] | (uint32_t)h[3] << 16, "
-      "h[4] | (uint32_t)h[5] << 16, h[6] | (uint32_t)h[7] << 16);");
+  lines(cat("q = ", kPackedChunk, ";"));
   writer_.close(valid.empty() ? "" : cat("if (", valid, ")"));
   lines(cat("*(uint4*)(", target, ") = q;"));
 }

@@ -9,9 +9,9 @@
 
 namespace worker {
 
-// A panel is rows of so many elements, padded with zeros to whole products of 16. The chunks of 16
-// bytes of a row change places as its number says (chunk ^ turn), so that the eight rows that
-// ldmatrix reads meet every bank once.
+// A panel is rows of elements, padded with zeros to a multiple of 16, the depth of a product. The
+// chunks of 16 bytes of a row change places as its number says (chunk ^ turn), so that the eight
+// rows that ldmatrix reads meet every bank once.
 class CudaAttentionPanels : public CudaAttentionText {
  protected:
   struct Panel {
@@ -37,8 +37,8 @@ class CudaAttentionPanels : public CudaAttentionText {
 
   // Whether a panel's chunks are copied from an input as they are. Others are computed.
   bool is_copied(const Panel& panel) const;
-  // So many threads load the panel to C expression `to`: copies become part of their current group,
-  // what is computed is there after a barrier.
+  // `threads` threads load the panel to C expression `to`: copies become part of their current
+  // group, what is computed is there after a barrier.
   void load(const Panel& panel, const std::string& to, int64_t threads, const Source& source);
 
  private:

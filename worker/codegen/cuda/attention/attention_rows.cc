@@ -19,7 +19,6 @@ using common::Indices;
 
 namespace {
 
-constexpr const char* kKept = "others";
 constexpr int64_t kKeptPartsMax = 16;
 
 }  // namespace
@@ -144,19 +143,20 @@ void CudaAttentionRows::weigh_parts(const std::string& count, int64_t most, bool
             last ? "1 / all" : "all", ";\n}\n}\n", "__syncthreads();"));
 }
 
-// A thread adds four neighbours' parts at a time, in their order, to s.
-void CudaAttentionRows::begin_sum(const std::string& count, const std::string& sums,
-                                  const std::string& stride) {
+// A thread adds four neighbours' parts at a time, in their order, to s: part p is `part`, for p in
+// the C loop `loop`.
+void CudaAttentionRows::begin_sum(const std::string& loop, const std::string& part) {
   writer_.open(true);
-  bool is_kept = sums == kKept;
-  lines(cat("const int r = e / ", width_, ";\nfloat s[4] = {};\n",
-            is_kept ? unrolled_loop("p", splits_) + " if (p < " + count + ")"
-                    : cat("#pragma unroll 16\nfor (int p = 0; p < ", count, "; ++p)"),
-            " {\nconst float4 x = ",
-            is_kept ? cat(sums, "[p]") : cat("*(const float4*)(", sums, " + p * ", stride, " + e)"),
-            ";\nconst float w = tops[p * ", rows_,
+  lines(cat("const int r = e / ", width_, ";\nfloat s[4] = {};\n", loop,
+            " {\nconst float4 x = ", part, ";\nconst float w = tops[p * ", rows_,
             " + r];\ns[0] = fmaf(x.x, w, s[0]); "
             "s[1] = fmaf(x.y, w, s[1]); s[2] = fmaf(x.z, w, s[2]); s[3] = fmaf(x.w, w, s[3]);\n}"));
+}
+// The same of parts in memory from `sums` on, `stride` floats apart.
+void CudaAttentionRows::begin_sum_of(const std::string& count, const std::string& sums,
+                                     const std::string& stride) {
+  begin_sum(cat("#pragma unroll 16\nfor (int p = 0; p < ", count, "; ++p)"),
+            cat("*(const float4*)(", sums, " + p * ", stride, " + e)"));
 }
 void CudaAttentionRows::end_sum() { close_each(rows_ * width_, 4); }
 
@@ -176,7 +176,7 @@ bool CudaAttentionRows::keeps_left() const {
 // A block that shares its keys leaves one part; the last one of them goes on with all.
 void CudaAttentionRows::join_blocks() {
   std::string tops = cat(rows_ * width_), totals = cat(rows_ * (width_ + 1));
-  begin_sum(cat(parts_), "part", cat(rows_ * width_));
+  begin_sum_of(cat(parts_), "part", cat(rows_ * width_));
   lines("*(float4*)(kept + e) = make_float4(s[0], s[1], s[2], s[3]);");
   end_sum();
   lines(
@@ -185,10 +185,10 @@ void CudaAttentionRows::join_blocks() {
           "\nconst int64_t stride = scratch_stride / 4;\nconst float* const left = kept - split * "
           "stride;"));
   if (keeps_left()) {
-    lines(cat("float4 ", kKept, "[", splits_, "];"));
+    lines(cat("float4 others[", splits_, "];"));
     writer_.open(true);
-    lines(cat(unrolled_loop("p", splits_), "\nif (p < parts) ", kKept,
-              "[p] = *(const float4*)(left + p * stride + e);"));
+    lines(cat(unrolled_loop("p", splits_),
+              "\nif (p < parts) others[p] = *(const float4*)(left + p * stride + e);"));
     end_sum();
   }
   writer_.open(true);
@@ -207,10 +207,13 @@ void CudaAttentionRows::store_merged() {
 }
 
 void CudaAttentionRows::finish_rows() {
-  bool is_shared = splits_ > 1;
-  std::string left = keeps_left() ? kKept : "left";
-  begin_sum(is_shared ? "parts" : cat(parts_), is_shared ? left : "part",
-            is_shared ? "stride" : cat(rows_ * width_));
+  if (splits_ == 1) {
+    begin_sum_of(cat(parts_), "part", cat(rows_ * width_));
+  } else if (keeps_left()) {
+    begin_sum(unrolled_loop("p", splits_) + " if (p < parts)", "others[p]");
+  } else {
+    begin_sum_of("parts", "left", "stride");
+  }
   std::vector<Expr> rows = row_labels("r");
   lines("const float greatest = summit[r];");
   remember_greatest(rows, {"greatest", writer_.depth(), -1});

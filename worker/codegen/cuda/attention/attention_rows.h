@@ -60,7 +60,8 @@ class CudaAttentionRows : public CudaAttentionText {
   std::string sees(const std::vector<common::Expr>& rows, const common::Expr& key);
   void weigh_parts(const std::string& count, int64_t most, bool last);
   // `sums` is memory, or what keeps_left() says that threads hold.
-  void begin_sum(const std::string& count, const std::string& sums, const std::string& stride);
+  void begin_sum(const std::string& loop, const std::string& part);
+  void begin_sum_of(const std::string& count, const std::string& sums, const std::string& stride);
   void end_sum();
   bool keeps_left() const;
   void join_blocks();

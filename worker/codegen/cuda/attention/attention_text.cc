@@ -1,6 +1,7 @@
 #include "worker/codegen/cuda/attention/attention_text.h"
 
 #include "common/base/cat.h"
+#include "common/base/divide_up.h"
 #include "common/lowering/body/function_body.h"
 #include "common/lowering/body/plain_read.h"
 #include "common/lowering/text/c_text.h"
@@ -160,7 +161,7 @@ int64_t CudaAttentionText::output_run() const {
 
 bool CudaAttentionText::store_staged(const Staged& staged) {
   int64_t run = output_run(), chunks = form_.size(form_.columns).constant() / run;
-  int64_t count = staged.rows * chunks, steps = (count + staged.threads - 1) / staged.threads;
+  int64_t count = staged.rows * chunks, steps = common::divide_up(count, staged.threads);
   writer_.open(false);
   lines(cat("const int e = x * ", staged.threads, " + tid, row = e / ", chunks, ", d = e % ",
             chunks, " * ", run, ";"));

@@ -56,6 +56,11 @@ class CudaAttentionText {
   // output mixes its elements.
   bool store_staged(const Staged& staged);
 
+  // The eight halves h[0] to h[7] as a chunk of 16 bytes.
+  static constexpr const char* kPackedChunk =
+      "make_uint4(h[0] | (uint32_t)h[1] << 16, h[2] | (uint32_t)h[3] << 16, "
+      "h[4] | (uint32_t)h[5] << 16, h[6] | (uint32_t)h[7] << 16)";
+
   const common::Graph& body_;
   common::AttentionForm form_;
   const common::Node& product_;
