@@ -14,16 +14,44 @@ constexpr double kL2BytesPerClock = 32;  // of a processor
 constexpr double kSharedBytesPerClock = 128;  // of a processor
 constexpr double kWarp = 32;
 
-double resident_blocks(const GpuKernelFacts& f, const GpuMachine& machine) {
+// What blocks take of a processor.
+struct BlockSpace {
+  double blocks = 1, threads = 0, registers = 0, shared_bytes = 0;
+};
+
+BlockSpace space_of(const GpuKernelFacts& f) {
   double threads = std::max(kWarp, std::ceil(f.block_threads / kWarp) * kWarp);
   // Registers are given to warps in steps of 8 a thread.
   double registers = std::max(1.0, std::ceil(f.registers / 8) * 8);
-  double most = std::min(kBlocks, kThreads / threads);
-  most = std::min(most, kRegisters / (registers * threads));
-  if (f.block_shared_bytes > 0) {
-    most = std::min(most, machine.shared_bytes / f.block_shared_bytes);
+  return {1, threads, registers * threads, f.block_shared_bytes};
+}
+
+// Blocks of `f` that have a place on a processor where `taken` is taken.
+double places(const GpuKernelFacts& f, const BlockSpace& taken, const GpuMachine& machine) {
+  BlockSpace block = space_of(f);
+  double most = std::min({kBlocks - taken.blocks, (kThreads - taken.threads) / block.threads,
+                          (kRegisters - taken.registers) / block.registers});
+  if (block.shared_bytes > 0) {
+    most = std::min(most, (machine.shared_bytes - taken.shared_bytes) / block.shared_bytes);
   }
-  return std::max(1.0, std::floor(most));
+  return std::max(0.0, std::floor(most));
+}
+
+double resident_blocks(const GpuKernelFacts& f, const GpuMachine& machine) {
+  return std::max(1.0, places(f, {0, 0, 0, 0}, machine));
+}
+
+// What the blocks of a kernel that runs alone take of the processor that has most of them.
+BlockSpace taken_by(const GpuKernelFacts& f, const GpuMachine& machine) {
+  double blocks = std::min(resident_blocks(f, machine),
+                           std::ceil(std::max(1.0, f.blocks) / machine.processors));
+  BlockSpace block = space_of(f);
+  return {blocks, blocks * block.threads, blocks * block.registers, blocks * block.shared_bytes};
+}
+
+// Blocks that are there at first.
+double first_blocks(const GpuKernelFacts& f, double resident, const GpuMachine& machine) {
+  return std::min(std::max(1.0, f.blocks), machine.processors * resident);
 }
 
 }  // namespace
@@ -84,11 +112,29 @@ GpuKernelTime gpu_kernel_time(const GpuKernelFacts& f, const GpuMachine& machine
     double bound_ns = std::max({t.issue_ns, t.single_ns, t.tensor_ns, t.shared_ns});
     t.total_ns = std::max(t.total_ns, bound_ns / t.wave_efficiency);
   }
-  double first_blocks = std::min(blocks, machine.processors * t.resident_blocks);
-  double early_ns =
-      first_blocks * f.block_prefetch_bytes / (machine.dram_bytes_per_ns * kGpuDramShare);
+  double early_ns = first_blocks(f, t.resident_blocks, machine) * f.block_prefetch_bytes /
+                    (machine.dram_bytes_per_ns * kGpuDramShare);
   t.launch_ns = kGpuLaunchNs - std::min(early_ns, kGpuEarlyShare * kGpuLaunchNs);
   return t;
+}
+
+GpuKernelTime gpu_kernel_time_after(const GpuKernelFacts& before, const GpuKernelFacts& facts,
+                                    const GpuMachine& machine) {
+  GpuKernelTime earlier = gpu_kernel_time(before, machine);
+  double idle_ns = earlier.total_ns - earlier.dram_ns;
+  double bytes_per_ns = machine.dram_bytes_per_ns * kGpuDramShare;
+  double blocks = first_blocks(facts, places(facts, taken_by(before, machine), machine), machine);
+  double near =
+      std::min({blocks * facts.block_prefetch_bytes, idle_ns * bytes_per_ns, facts.dram_bytes});
+  // What came while the kernel before ran does not come during the launch. That is no loss where
+  // something else than memory bounds the kernel.
+  GpuKernelFacts rest = facts;
+  rest.dram_bytes -= near;
+  double first = first_blocks(facts, resident_blocks(facts, machine), machine);
+  rest.block_prefetch_bytes -= near / first;
+  GpuKernelTime apart = gpu_kernel_time(facts, machine);
+  GpuKernelTime beside = gpu_kernel_time(rest, machine);
+  return beside.total_ns + beside.launch_ns < apart.total_ns + apart.launch_ns ? beside : apart;
 }
 
 }  // namespace common

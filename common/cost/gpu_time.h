@@ -61,5 +61,10 @@ inline constexpr double kGpuDramShare = 0.94;
 GpuKernelFacts one_launch(const GpuKernelFacts& first, const GpuKernelFacts& second);
 
 GpuKernelTime gpu_kernel_time(const GpuKernelFacts& facts, const GpuMachine& machine);
+// The same where `before` was launched just before and launches overlap: as many blocks as have a
+// place beside its blocks ask for their first bytes while it runs, and get what memory delivers
+// while it does not use memory. An assumption: no GPU has measured it.
+GpuKernelTime gpu_kernel_time_after(const GpuKernelFacts& before, const GpuKernelFacts& facts,
+                                    const GpuMachine& machine);
 
 }  // namespace common

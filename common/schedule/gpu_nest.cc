@@ -42,6 +42,8 @@ constexpr double kRegisterBytes = 4;
 constexpr int64_t kChunkBytes = 16;
 constexpr double kWeightRatio = 8;
 constexpr int64_t kStreamBytes = 1 << 20;  // the least input that is worth a prefetch
+// Of the second cache, what the blocks that are there at first ask for together before they wait.
+constexpr double kEarlyCacheShare = 0.25;
 constexpr double kTie = 0.02, kIssueTie = 0.1;
 // Sectors that are asked for twice, or for half of what they hold, take more than their share.
 constexpr double kSectorTie = 0.15;
@@ -468,13 +470,13 @@ class GpuNestSearch {
            });
   }
 
-  // A resident block's share of what memory delivers during a launch: whole cache lines of its
-  // `part` bytes at most.
+  // A resident block's share of what the second cache keeps for them while the kernel before runs:
+  // whole cache lines of its `part` bytes at most.
   int64_t early_bytes(int64_t part) const {
     // The grid's steps are known, and so the same at all sizes.
     const GpuKernelFacts& facts = best_->facts.front();
     double first = machine_.processors * gpu_kernel_time(facts, machine_).resident_blocks;
-    double share = kGpuLaunchNs * machine_.dram_bytes_per_ns / std::min(facts.blocks, first);
+    double share = kEarlyCacheShare * machine_.l2_bytes / std::min(facts.blocks, first);
     return std::min(part, static_cast<int64_t>(share)) / kCacheLine * kCacheLine;
   }
 

@@ -142,6 +142,14 @@ Result<common::Program> find_program(const common::Graph& graph, const StaticOpt
   return predicted_search(graph, target, options.budget);
 }
 
+// What a call takes that follows one of `before`; null: none does.
+double ns_after(const StaticKernel* before, const StaticKernel& kernel, const std::string& target,
+                const common::GpuMachine& machine) {
+  if (before == nullptr || !common::launches_overlap(target)) return kernel.predicted_ns;
+  common::GpuKernelTime time = common::gpu_kernel_time_after(before->facts, kernel.facts, machine);
+  return time.total_ns + time.launch_ns;
+}
+
 Result<std::vector<KernelUse>> analyse(common::Program program, const StaticOptions& options,
                                        const std::vector<int64_t>& sizes,
                                        const common::GpuMachine& machine) {
@@ -153,6 +161,7 @@ Result<std::vector<KernelUse>> analyse(common::Program program, const StaticOpti
   StaticTools tools{generator, static_compiler(nvrtc, arch), machine, options.has_accesses};
   PlanTraffic traffic = plan_traffic(program, sizes, machine);
   std::map<std::pair<int, double>, KernelUse> uses;  // by kernel and what a call moves
+  const StaticKernel* before = nullptr;
   for (size_t c = 0; c < program.calls.size(); ++c) {
     if (traffic.at_load[c] != 0) continue;
     const common::Call& call = program.calls[c];
@@ -166,7 +175,8 @@ Result<std::vector<KernelUse>> analyse(common::Program program, const StaticOpti
       use.spread = schedule_spread(kernel, common::machine_of(target), machine);
     }
     ++use.calls;
-    use.predicted_us += use.kernel.predicted_ns * 1e-3;
+    use.predicted_us += ns_after(before, use.kernel, options.target, machine) * 1e-3;
+    before = &use.kernel;
     use.search_us += use.search_ns * 1e-3;
     use.dram_bytes += traffic.calls[c].bytes;
     use.least_bytes += traffic.calls[c].least;

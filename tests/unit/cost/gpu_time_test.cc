@@ -83,6 +83,45 @@ TEST(GpuTime, PrefetchesShortenTheLaunch) {
   EXPECT_DOUBLE_EQ(gpu_kernel_time(f, h100()).launch_ns, kGpuLaunchNs * (1 - kGpuEarlyShare));
 }
 
+// A kernel that memory bounds, after one that leaves memory idle for a microsecond: what its blocks
+// ask for is there, as far as they have a place beside the other's blocks.
+TEST(GpuTime, PrefetchesFillWhatTheKernelBeforeLeavesIdle) {
+  GpuKernelFacts before = stream();
+  before.dram_bytes = before.sector_bytes = before.thread_instructions = 0;
+  before.blocks = 14;
+  before.wait_clocks = 1000 * h100().clock_ghz;
+  GpuKernelFacts f = stream();
+  f.dram_bytes = f.sector_bytes = f.thread_instructions = 33.5e6;
+  f.block_prefetch_bytes = 16 * 1024;
+  auto total = [](const GpuKernelTime& t) { return t.total_ns + t.launch_ns; };
+  double alone = total(gpu_kernel_time(f, h100()));
+  EXPECT_NEAR(total(gpu_kernel_time_after(before, f, h100())), alone - 1000, 1e-6);
+
+  GpuKernelFacts busy = before;
+  busy.dram_bytes = 1000 * h100().dram_bytes_per_ns * kGpuDramShare;
+  EXPECT_NEAR(total(gpu_kernel_time_after(busy, f, h100())), alone, 1e-6);
+
+  GpuKernelFacts full = before;
+  full.blocks = 132;
+  full.block_shared_bytes = h100().shared_bytes;
+  f.block_shared_bytes = 1024;
+  EXPECT_NEAR(total(gpu_kernel_time_after(full, f, h100())), alone, 1e-6);
+}
+
+// Bytes that are there early are no gain to a kernel that waits for something else, and no loss.
+TEST(GpuTime, PrefetchesDoNotLengthenALaunch) {
+  GpuKernelFacts before = stream();
+  before.dram_bytes = 0;
+  before.wait_clocks = 4000;
+  GpuKernelFacts f = stream();
+  f.dram_bytes = f.sector_bytes = f.thread_instructions = 1e6;
+  f.wait_clocks = 8000;
+  f.block_prefetch_bytes = 2048;
+  GpuKernelTime alone = gpu_kernel_time(f, h100());
+  GpuKernelTime after = gpu_kernel_time_after(before, f, h100());
+  EXPECT_DOUBLE_EQ(after.total_ns + after.launch_ns, alone.total_ns + alone.launch_ns);
+}
+
 TEST(GpuTime, RegistersAndSharedMemoryBoundResidentBlocks) {
   GpuKernelFacts f = stream();
   EXPECT_EQ(gpu_kernel_time(f, h100()).resident_blocks, 8);
