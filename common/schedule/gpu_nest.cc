@@ -38,6 +38,7 @@ constexpr double kShareLoads = 8;  // at most, what a load costs a thread alone,
 constexpr double kNearShare = 0.25;
 constexpr double kStallClocks = 2;  // of a warp alone, between two instructions
 constexpr double kRegisters = 24;   // of a thread, beside the loads that are under way
+constexpr double kMostRegisters = 255;
 constexpr double kRegisterBytes = 4;
 constexpr int64_t kChunkBytes = 16;
 constexpr double kWeightRatio = 8;
@@ -149,6 +150,9 @@ class GpuNestSearch {
     std::vector<GpuKernelFacts> facts;
     for (const WeightedSizes& each : sizes_) {
       facts.push_back(facts_of(function, nest, loops.work(), each.sizes));
+    }
+    if (kRegisters + loops.emitter().row_bytes() / kRegisterBytes > kMostRegisters) {
+      return unsupported("a thread has fewer registers than the rows that it keeps need");
     }
     LoopNest used = loops.used();
     if (nest.transposed && !used.transposed) {

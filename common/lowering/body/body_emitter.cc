@@ -177,7 +177,7 @@ CodeValue BodyEmitter::staged_value(NodeId id, const Indices& indices, const Row
   if (const CodeValue* known = w_.find(row.key)) {
     return declare(w_.depth(), node.dtype, place(known->text));
   }
-  std::string name = team_ ? team_->declare_row(c_value_type(node.dtype)) : scratch_row(node, row);
+  std::string name = team_ ? team_->declare_row(node.dtype) : scratch_row(node, row);
   CodeValue x = compute(id, indices);
   w_.line(cat(place(name), " = ", x.text, ";"));
   w_.remember_after(row.key, {name, row.base, -1});

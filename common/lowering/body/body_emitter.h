@@ -85,6 +85,8 @@ class BodyEmitter {
   const std::vector<EmittedReduction>& reductions() const { return reductions_; }
   // How many loops over a whole row asked for each node's values along it.
   const std::map<NodeId, int>& row_uses() const { return row_uses_; }
+  // Of all rows that a thread keeps in registers.
+  double row_bytes() const { return team_ ? team_->row_bytes() : 0; }
   const Scratch& scratch() const { return scratch_; }
 
   // ---- how the loops around are walked

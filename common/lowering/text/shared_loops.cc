@@ -254,10 +254,11 @@ std::optional<RowLoop> SharedLoops::row_loop() const {
   return RowLoop{loop.base, {loop.lane, loop.index}, false, {loop.blocks, Expr(loop.width)}};
 }
 
-std::string SharedLoops::declare_row(std::string_view type) {
+std::string SharedLoops::declare_row(DType dtype) {
   std::string name = w_.fresh("row");
   CodeWriter::Outward outward(w_, loops_.back().base);
-  w_.line(cat(type, " ", name, "[", loops_.back().slots, "];"));
+  w_.line(cat(c_value_type(dtype), " ", name, "[", loops_.back().slots, "];"));
+  row_bytes_ += static_cast<double>(loops_.back().slots * dtype_size(dtype));
   return name;
 }
 

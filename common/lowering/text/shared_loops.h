@@ -85,8 +85,10 @@ class SharedLoops {
   // The innermost loop, if its steps are unrolled and nothing in the step is conditional: each
   // thread keeps the values of its own steps in registers.
   std::optional<RowLoop> row_loop() const;
-  // Declares registers for a value of C type `type` at each of the thread's own steps.
-  std::string declare_row(std::string_view type);
+  // Declares registers for a value at each of the thread's own steps.
+  std::string declare_row(DType dtype);
+  // Of all rows that a thread keeps.
+  double row_bytes() const { return row_bytes_; }
   // Of this step in registers called `row`.
   std::string row_place(std::string_view row) const;
 
@@ -126,6 +128,7 @@ class SharedLoops {
   bool is_split_ = false;
   bool needs_another_ = false;
   bool went_ahead_ = false;
+  double row_bytes_ = 0;
   std::vector<Loop> loops_;
 };
 
