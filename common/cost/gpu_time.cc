@@ -54,6 +54,19 @@ double first_blocks(const GpuKernelFacts& f, double resident, const GpuMachine& 
   return std::min(std::max(1.0, f.blocks), machine.processors * resident);
 }
 
+// What fewer blocks take longer to read: those of the last of several waves may ask for less than
+// fills memory's pipe.
+double last_wave_stretch(const GpuKernelFacts& f, double waves, double resident,
+                         const GpuMachine& machine) {
+  double share = (waves - std::floor(waves)) / waves;
+  double blocks = share * f.blocks;
+  double in_flight = blocks * f.block_threads * f.in_flight_bytes;
+  double wanted = std::min(machine.processors * kGpuPipeBytes, share * f.dram_bytes);
+  // Where whole waves do not fill it either, all of them take as long.
+  wanted = std::min(wanted, machine.processors * resident * f.block_threads * f.in_flight_bytes);
+  return in_flight >= wanted ? 1 : 1 - share + share * wanted / in_flight;
+}
+
 }  // namespace
 
 GpuKernelFacts one_launch(const GpuKernelFacts& first, const GpuKernelFacts& second) {
@@ -102,6 +115,7 @@ GpuKernelTime gpu_kernel_time(const GpuKernelFacts& f, const GpuMachine& machine
   t.in_flight_bytes_sm = resident * f.block_threads * f.in_flight_bytes;
   double wanted = std::min(kGpuPipeBytes, f.dram_bytes / busy);
   if (t.in_flight_bytes_sm < wanted) t.dram_ns *= wanted / t.in_flight_bytes_sm;
+  if (waves > 1) t.dram_ns *= last_wave_stretch(f, waves, t.resident_blocks, machine);
   // Waves overlap where many small blocks come and go.
   double clocks = std::max({f.wait_clocks, f.longest_wait_clocks, waves * f.wait_clocks});
   t.latency_ns = clocks / machine.clock_ghz;
