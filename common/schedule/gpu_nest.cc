@@ -38,6 +38,7 @@ constexpr double kShareLoads = 8;  // at most, what a load costs a thread alone,
 constexpr double kNearShare = 0.25;
 constexpr double kStallClocks = 2;  // of a warp alone, between two instructions
 constexpr double kRegisters = 24;   // of a thread, beside the loads that are under way
+constexpr double kSum = 2;          // of the sum of a row, and for the row's place
 constexpr double kMostRegisters = 255;
 constexpr double kRegisterBytes = 4;
 constexpr int64_t kChunkBytes = 16;
@@ -149,9 +150,10 @@ class GpuNestSearch {
     LFARM_ASSIGN_OR_RETURN(GpuFunction function, loops.run());
     std::vector<GpuKernelFacts> facts;
     for (const WeightedSizes& each : sizes_) {
-      facts.push_back(facts_of(function, nest, loops.work(), each.sizes));
+      facts.push_back(facts_of(function, nest, loops, each.sizes));
     }
-    if (kRegisters + loops.emitter().row_bytes() / kRegisterBytes > kMostRegisters) {
+    double kept = loops.emitter().row_bytes() / kRegisterBytes;
+    if (std::max(facts.front().registers, kRegisters + kept) > kMostRegisters) {
       return unsupported("a thread has fewer registers than the rows that it keeps need");
     }
     LoopNest used = loops.used();
@@ -169,8 +171,9 @@ class GpuNestSearch {
     return trial;
   }
 
-  GpuKernelFacts facts_of(const GpuFunction& function, const LoopNest& nest, const ThreadWork& work,
+  GpuKernelFacts facts_of(const GpuFunction& function, const LoopNest& nest, const GpuLoops& loops,
                           const std::vector<int64_t>& sizes) const {
+    const ThreadWork& work = loops.work();
     GpuKernelFacts facts;
     facts.block_threads = function.block.threads;
     double units = std::max(1.0, count_elements({function.body.units}, sizes));
@@ -184,9 +187,19 @@ class GpuNestSearch {
     facts.wait_clocks = std::max(1.0, work.rounds) * kGpuMemoryClocks + work.exchange_clocks +
                         work.instructions * kStallClocks;
     if (nest.prefetch) facts.block_prefetch_bytes = static_cast<double>(nest.prefetch->bytes);
-    facts.registers = kRegisters + work.in_flight_bytes / kRegisterBytes +
-                      static_cast<double>(nest.threads.access);
+    facts.registers = registers_of(nest, loops);
     return facts;
+  }
+
+  // Of a thread. What is loaded a step ahead stays beside what the step computes with, and the sums
+  // of rows beside both; otherwise sums take the place of what was loaded.
+  static double registers_of(const LoopNest& nest, const GpuLoops& loops) {
+    double loaded = loops.work().in_flight_bytes / kRegisterBytes;
+    double registers = kRegisters + static_cast<double>(nest.threads.access) + loaded;
+    if (!nest.threads.ahead) return registers;
+    auto sums = static_cast<double>(nest.threads.rows) *
+                static_cast<double>(loops.emitter().reductions().size());
+    return registers + loaded + kSum * sums;
   }
 
   // Each byte once: of what is gathered from, the rows that are chosen.

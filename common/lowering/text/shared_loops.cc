@@ -15,6 +15,7 @@ constexpr int64_t kMaxVectorBytes = 64;
 constexpr int64_t kRowRegisters = 32;
 constexpr int64_t kSectorBytes = 32;
 constexpr int64_t kWarp = 32;
+constexpr int64_t kRegisterBytes = 4;
 
 std::string vector_of(DType dtype, int64_t width) {
   return cat("<", c_storage_type(dtype), ", ", width, ">");
@@ -258,7 +259,10 @@ std::string SharedLoops::declare_row(DType dtype) {
   std::string name = w_.fresh("row");
   CodeWriter::Outward outward(w_, loops_.back().base);
   w_.line(cat(c_value_type(dtype), " ", name, "[", loops_.back().slots, "];"));
-  row_bytes_ += static_cast<double>(loops_.back().slots * dtype_size(dtype));
+  // Neighbours that are loaded together share registers.
+  int64_t size =
+      loops_.back().width > 1 ? dtype_size(dtype) : std::max(kRegisterBytes, dtype_size(dtype));
+  row_bytes_ += static_cast<double>(loops_.back().slots * size);
   return name;
 }
 

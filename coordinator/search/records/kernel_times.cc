@@ -25,6 +25,14 @@ constexpr double kClockMaxNs = 40;
 // takes to speak against it.
 constexpr double kClockNs = 22;
 constexpr double kClockCalls = 200;
+// How much faster another schedule than the one that the cost model chose must be to replace it:
+// less is noise, and says nothing about other devices.
+constexpr double kOwnChoiceMargin = 0.005;
+
+// What schedules are compared by, of median times.
+double handicapped(ScheduleCode code, double ns) {
+  return code == 0 ? ns * (1 - kOwnChoiceMargin) : ns;
+}
 
 }  // namespace
 
@@ -76,14 +84,18 @@ void KernelTimes::note(KernelId id, ScheduleCode code, double ns) {
     variant.predicted_ns = predicted(id, code);
     effects_.add(features_of(entry.traits, code), std::log(ns / predict_ns(entry.traits, code)));
   }
-  if (!entry.best || median < entry.best->ns) {
+  auto leads = [&](ScheduleCode other, double ns) {
+    return handicapped(other, ns) < handicapped(entry.best->code, entry.best->ns);
+  };
+  if (!entry.best || leads(code, median)) {
     entry.best = Best{code, median};
   } else if (entry.best->code == code) {
     // It was the best and turned out slower.
+    entry.best->ns = median;
     for (const auto& [other, v] : entry.variants) {
       if (v.samples.empty()) continue;
       double m = v.samples[v.samples.size() / 2];
-      if (other == code || m < entry.best->ns) entry.best = Best{other, m};
+      if (leads(other, m)) entry.best = Best{other, m};
     }
   }
 }
