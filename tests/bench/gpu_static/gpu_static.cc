@@ -1,6 +1,7 @@
-// gpu-static GRAPH.pt2 [--target T] [--machine NAME] [--budget N | --plain] [--dump DIR]
+// gpu-static GRAPH.pt2 [--target T] [--machine NAME] [--size N] [--budget N | --plain] [--dump DIR]
 // [--no-access] [--markdown]: what a plan's kernels cost on a GPU, told from the plan and the
-// machine code.
+// machine code. Symbols are N, as near as their ranges allow, instead of the sizes that are
+// verified first; the search weighs all its sizes whatever N is.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -37,6 +38,7 @@ struct StaticOptions {
   std::string model;
   std::string target = "cuda-sm_90a";
   std::string machine;  // empty: the target's typical one
+  int64_t size = 0;     // of each symbol; 0: those that are verified first
   int64_t budget = 200;
   bool plain = false;
   bool has_accesses = true;
@@ -248,6 +250,9 @@ int report(const StaticOptions& options) {
   auto program = find_program(model->graph, options);
   if (!program.ok()) return fail(program.error());
   std::vector<int64_t> sizes = common::representative_sizes(model->graph.symbols);
+  for (size_t k = 0; options.size > 0 && k < sizes.size(); ++k) {
+    sizes[k] = common::size_within(model->graph.symbols[k], options.size);
+  }
   auto uses = analyse(std::move(*program), options, sizes, *machine);
   if (!uses.ok()) return fail(uses.error());
   Json summary = summary_of(*uses, options, model->graph, sizes, layers_of(model->graph), *machine);
@@ -288,6 +293,9 @@ std::optional<StaticOptions> parse(const std::vector<std::string>& arguments) {
       options.target = arguments[k];
     } else if (name == "--machine") {
       options.machine = arguments[k];
+    } else if (name == "--size") {
+      options.size = std::strtol(arguments[k].c_str(), nullptr, 10);
+      if (options.size < 1) return std::nullopt;
     } else if (name == "--budget") {
       options.budget = std::strtol(arguments[k].c_str(), nullptr, 10);
     } else if (name == "--dump") {
@@ -308,7 +316,7 @@ int run_gpu_static(const std::vector<std::string>& arguments) {
   if (!options) {
     std::fprintf(stderr,
                  "usage: lfarm-bench gpu-static GRAPH.pt2 [--target cuda-sm_NN] [--machine NAME] "
-                 "[--budget N | --plain] [--no-access] [--dump DIR] [--markdown]\n");
+                 "[--size N] [--budget N | --plain] [--no-access] [--dump DIR] [--markdown]\n");
     return 2;
   }
   return report(*options);

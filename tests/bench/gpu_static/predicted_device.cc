@@ -5,6 +5,7 @@
 
 #include "common/ir/llir/load_time.h"
 #include "coordinator/search/cost/cost_model.h"
+#include "coordinator/search/cost/gpu_nest_times.h"
 
 namespace bench {
 namespace {
@@ -16,7 +17,8 @@ class PredictedDevice {
 
   coordinator::CandidateResult measure(const coordinator::CandidateTask& task) {
     const common::Program& program = task.payload.program;
-    const std::vector<int64_t>& sizes = task.payload.verify.sizes[0];
+    std::vector<common::WeightedSizes> sizes = task.payload.measure.sizes;
+    if (sizes.empty()) sizes = {{task.payload.verify.sizes[0], 1}};
     coordinator::CandidateResult result;
     result.worker = "predicted";
     result.report.kernel_ns.assign(program.kernels.size(), 0);
@@ -32,10 +34,7 @@ class PredictedDevice {
       result.report.kernels[k].fingerprint = fingerprint;
       if (at_load[c] != 0) continue;
       auto [known, is_new] = known_.try_emplace(fingerprint, 0);
-      if (is_new) {
-        known->second =
-            coordinator::predict_ns(kernel, coordinator::call_symbols(call, sizes), terms_);
-      }
+      if (is_new) known->second = predict(kernel, call, sizes);
       result.report.kernel_ns[k] = static_cast<uint64_t>(std::llround(known->second));
       total += known->second;
     }
@@ -44,6 +43,21 @@ class PredictedDevice {
   }
 
  private:
+  double predict(const common::Kernel& kernel, const common::Call& call,
+                 const std::vector<common::WeightedSizes>& sizes) const {
+    // Times of nests are over all sizes.
+    if (coordinator::has_nest_times(kernel)) {
+      return coordinator::predict_ns(kernel, coordinator::call_symbols(call, sizes[0].sizes),
+                                     terms_);
+    }
+    double ns = 0;
+    for (const common::WeightedSizes& each : sizes) {
+      std::vector<int64_t> symbols = coordinator::call_symbols(call, each.sizes);
+      ns += each.weight * coordinator::predict_ns(kernel, symbols, terms_);
+    }
+    return ns;
+  }
+
   const coordinator::DeviceTerms& terms_;
   std::map<common::Digest, double> known_;
 };
