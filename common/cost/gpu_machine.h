@@ -17,6 +17,8 @@ struct GpuMachine {
   double shared_bytes = 0;        // of a processor, for blocks
   double single_per_ns = 0;       // float32 additions and multiplications, outside of tensor cores
   double half_tensor_per_ns = 0;  // the same of 16-bit products on tensor cores; 0: none
+  // Of that, what products of single warps (mma.sync) reach, where those of warpgroups are faster.
+  double warp_tensor_share = 1;
 };
 
 // One row a product; a name that is part of another one's comes after it.

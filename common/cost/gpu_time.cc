@@ -76,6 +76,7 @@ GpuKernelFacts one_launch(const GpuKernelFacts& first, const GpuKernelFacts& sec
   f.thread_instructions = first.thread_instructions + second.thread_instructions;
   f.single_operations = first.single_operations + second.single_operations;
   f.tensor_operations = first.tensor_operations + second.tensor_operations;
+  f.warpgroup_operations = first.warpgroup_operations + second.warpgroup_operations;
   f.shared_bytes_moved = first.shared_bytes_moved + second.shared_bytes_moved;
   f.blocks = first.blocks + second.blocks;
   f.block_threads = std::max(first.block_threads, second.block_threads);
@@ -108,7 +109,8 @@ GpuKernelTime gpu_kernel_time(const GpuKernelFacts& f, const GpuMachine& machine
   double share = busy / machine.processors;
   t.single_ns = f.single_operations / (machine.single_per_ns * share);
   if (machine.half_tensor_per_ns > 0) {
-    t.tensor_ns = f.tensor_operations / (machine.half_tensor_per_ns * share);
+    t.tensor_ns = (f.tensor_operations / machine.warp_tensor_share + f.warpgroup_operations) /
+                  (machine.half_tensor_per_ns * share);
   }
   t.shared_ns = f.shared_bytes_moved / (kSharedBytesPerClock * clocks_per_ns);
   double resident = std::min(t.resident_blocks, std::ceil(blocks / machine.processors));

@@ -11,10 +11,11 @@ namespace common {
 struct GpuKernelFacts {
   double dram_bytes = 0;    // moved between device memory and the chip, each byte once
   double sector_bytes = 0;  // asked of the second cache: 32 for each sector that an access touches
-  double thread_instructions = 0;  // of all threads
-  double single_operations = 0;    // float32 multiply-adds outside of tensor cores, two each
-  double tensor_operations = 0;    // on tensor cores, likewise
-  double shared_bytes_moved = 0;   // between shared memory and registers, in wavefronts of 128
+  double thread_instructions = 0;   // of all threads
+  double single_operations = 0;     // float32 multiply-adds outside of tensor cores, two each
+  double tensor_operations = 0;     // on tensor cores, likewise, by single warps
+  double warpgroup_operations = 0;  // and by warpgroups
+  double shared_bytes_moved = 0;    // between shared memory and registers, in wavefronts of 128
   double blocks = 1;
   double block_threads = 256;
   double registers = 32;          // of a thread

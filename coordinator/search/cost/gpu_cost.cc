@@ -178,7 +178,7 @@ GpuKernelFacts gpu_facts(Template form, const KernelProfile& profile) {
       break;
     case Template::kGemm:
       f.dram_bytes /= kLibraryBytes;
-      (is_half ? f.tensor_operations : f.single_operations) =
+      (is_half ? f.warpgroup_operations : f.single_operations) =
           operations / (is_half ? kLibraryTensor : kLibrarySingle);
       break;
     default:

@@ -79,7 +79,7 @@ void predict_library(const common::Kernel& kernel, const common::GpuMachine& mac
                      StaticKernel& result) {
   bool is_half = kernel.body.inputs[0].dtype == common::DType::kBfloat16 ||
                  kernel.body.inputs[0].dtype == common::DType::kFloat16;
-  (is_half ? result.facts.tensor_operations : result.facts.single_operations) =
+  (is_half ? result.facts.warpgroup_operations : result.facts.single_operations) =
       result.products / kLibraryShare;
   result.facts.dram_bytes /= kLibraryShare;
   result.facts.blocks = machine.processors;
@@ -97,8 +97,11 @@ void find_facts(const CallTraffic& traffic, double block_shared_bytes, StaticKer
   f.thread_instructions = code.instructions * threads;
   if (code.tensor_instructions > 0) {
     double counted = code.tensor_instructions * kTensorOperations * threads / kWarp;
-    f.tensor_operations =
-        code.has_warpgroups ? result.products : std::max(result.products, counted);
+    if (code.has_warpgroups) {
+      f.warpgroup_operations = result.products;
+    } else {
+      f.tensor_operations = std::max(result.products, counted);
+    }
   }
   f.wait_clocks = code.warp_clocks;
   f.longest_wait_clocks = code.longest_warp_clocks;

@@ -108,6 +108,17 @@ TEST(GpuTime, PrefetchesFillWhatTheKernelBeforeLeavesIdle) {
   EXPECT_NEAR(total(gpu_kernel_time_after(full, f, h100())), alone, 1e-6);
 }
 
+// Products of single warps take longer where those of warpgroups reach the peak.
+TEST(GpuTime, WarpgroupsMultiplyFaster) {
+  GpuKernelFacts f = stream();
+  f.tensor_operations = 1e12;
+  double warps = gpu_kernel_time(f, h100()).tensor_ns;
+  std::swap(f.tensor_operations, f.warpgroup_operations);
+  EXPECT_DOUBLE_EQ(gpu_kernel_time(f, h100()).tensor_ns, warps * h100().warp_tensor_share);
+  EXPECT_LT(h100().warp_tensor_share, 1);
+  EXPECT_EQ(gpu_machine_of_target("cuda-sm_80").warp_tensor_share, 1);
+}
+
 // Bytes that are there early are no gain to a kernel that waits for something else, and no loss.
 TEST(GpuTime, PrefetchesDoNotLengthenALaunch) {
   GpuKernelFacts before = stream();
