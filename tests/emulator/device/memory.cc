@@ -46,7 +46,9 @@ size_t Memory::total_bytes() {
   return bytes == nullptr ? size_t{16} << 30 : std::strtoull(bytes, nullptr, 10);
 }
 
-Memory::~Memory() {
+Memory::~Memory() { clear(); }
+
+void Memory::clear() {
   while (!allocations_.empty()) release(allocations_.begin()->first);
 }
 

@@ -22,6 +22,7 @@ class Memory {
   uint64_t allocate(size_t bytes);
   // False when nothing was allocated there. The address is not given out again.
   bool release(uint64_t address);
+  void clear();
   // Where the host finds `bytes` bytes of one allocation; null when they are not all inside one.
   std::byte* host_view(uint64_t address, size_t bytes) const;
   bool holds(uint64_t address) const { return host_view(address, 1) != nullptr; }

@@ -16,6 +16,8 @@
 
 namespace emulator {
 
+struct Context;
+
 struct Event {
   bool has_timing = true;
   bool is_captured = false;  // last recorded into a graph: nobody can wait for it
@@ -63,8 +65,8 @@ struct Executable {
 enum class CaptureMode { kGlobal = 0, kThreadLocal = 1, kRelaxed = 2 };
 
 struct Stream {
-  bool is_blocking = true;  // ordered with the null stream
-  void* context = nullptr;  // that it is of; null: of any
+  bool is_blocking = true;     // ordered with the null stream
+  Context* context = nullptr;  // that it is of
   std::deque<Operation> pending;
   std::unique_ptr<Graph> capture;
   bool is_capture_invalid = false;

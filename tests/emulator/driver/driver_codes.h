@@ -20,6 +20,7 @@ inline constexpr int kNotReady = 600;
 inline constexpr int kIllegalAddress = 700;
 inline constexpr int kLaunchOutOfResources = 701;
 inline constexpr int kIllegalInstruction = 715;
+inline constexpr int kContextIsDestroyed = 709;
 inline constexpr int kMisalignedAddress = 716;
 inline constexpr int kLaunchFailed = 719;
 inline constexpr int kCaptureUnsupported = 900;

@@ -41,6 +41,17 @@ std::vector<int> visible_devices() {
   return visible;
 }
 
+// The device's own value in a list that the variable holds, "132,66"; else `otherwise`.
+int listed(const char* variable, int device, int otherwise) {
+  const char* list = std::getenv(variable);
+  std::istringstream entries(list == nullptr ? "" : list);
+  std::string entry;
+  for (int k = 0; k <= driver().devices[static_cast<size_t>(device)]; ++k) {
+    if (!std::getline(entries, entry, ',')) return otherwise;
+  }
+  return std::atoi(entry.c_str());
+}
+
 // As the driver's interface has them.
 struct LaunchAttribute {
   int id, padding;
@@ -174,7 +185,12 @@ LF_API cuDeviceGetAttribute(int* value, int attribute, int device) {
   };
   auto found = kAttributes.find(attribute);
   if (found == kAttributes.end()) return kInvalidValue;
+  constexpr int kMultiprocessors = 16, kMajor = 75, kMinor = 76;
   *value = found->second;
+  if (attribute == kMultiprocessors) *value = listed("LFARM_EMULATOR_SMS", device, *value);
+  const int capability = listed("LFARM_EMULATOR_CAPABILITIES", device, 90);
+  if (attribute == kMajor) *value = capability / 10;
+  if (attribute == kMinor) *value = capability % 10;
   return kSuccess;
 }
 
@@ -190,21 +206,54 @@ LF_API cuDeviceGetUuid_v2(void* uuid, int device) {
 LF_API cuDevicePrimaryCtxRetain(void** context, int device) {
   Call call(device);
   if (call.error != 0) return call.error;
-  *context = &driver().contexts[static_cast<size_t>(device)];
+  Context& primary = driver().contexts[static_cast<size_t>(device)];
+  ++primary.retained;
+  *context = &primary;
   return kSuccess;
 }
 
-LF_API cuDevicePrimaryCtxRelease_v2(int device) { return Call(device).error; }
+LF_API cuDevicePrimaryCtxRelease_v2(int device) {
+  Call call(device);
+  if (call.error != 0) return call.error;
+  Context& primary = driver().contexts[static_cast<size_t>(device)];
+  if (primary.retained == 0) return kInvalidContext;
+  if (--primary.retained == 0) destroy(&primary);
+  return kSuccess;
+}
+
+LF_API cuDevicePrimaryCtxGetState(int device, unsigned* flags, int* active) {
+  Call call(device);
+  if (call.error != 0) return call.error;
+  *flags = 0;
+  *active = driver().contexts[static_cast<size_t>(device)].retained == 0 ? 0 : 1;
+  return kSuccess;
+}
 
 LF_API cuCtxSetCurrent(void* context) {
   Call call(Call::Needs::kDevice);
   if (call.error != 0) return call.error;
-  const auto& contexts = driver().contexts;
-  const auto* known = static_cast<const int*>(context);
-  if (known != nullptr && (known < contexts.data() || known >= contexts.data() + contexts.size())) {
-    return kInvalidContext;
-  }
-  current_context() = context;
+  std::vector<Context*>& stack = context_stack();
+  Context* known = find_context(context);
+  if (context != nullptr && known == nullptr) return kInvalidContext;
+  if (!stack.empty()) stack.pop_back();
+  if (known != nullptr) stack.push_back(known);
+  return kSuccess;
+}
+
+LF_API cuCtxPushCurrent_v2(void* context) {
+  Call call(Call::Needs::kDevice);
+  if (call.error != 0) return call.error;
+  if (find_context(context) == nullptr) return kInvalidContext;
+  context_stack().push_back(find_context(context));
+  return kSuccess;
+}
+
+LF_API cuCtxPopCurrent_v2(void** context) {
+  Call call(Call::Needs::kDevice);
+  if (call.error != 0) return call.error;
+  if (context_stack().empty()) return kInvalidContext;
+  *context = current_context();
+  context_stack().pop_back();
   return kSuccess;
 }
 
@@ -220,7 +269,7 @@ LF_API cuCtxSynchronize() {
   if (call.error != 0) return call.error;
   if (int error = refuse_in_capture(); error != 0) return error;
   const int error = drain_all();
-  driver().executor.memory.close();
+  executor().memory.close();
   return error;
 }
 
@@ -229,8 +278,10 @@ LF_API cuCtxSynchronize() {
 LF_API cuModuleLoadData(void** module, const void* image) {
   Call call;
   if (call.error != 0) return call.error;
+  if (int error = refuse_in_capture(); error != 0) return error;
   int code = kSuccess;
   auto loaded = std::make_unique<LoadedModule>();
+  loaded->context = current_context();
   loaded->module = Module::load(image, driver_version(), &code);
   if (code == kSuccess) *module = keep(driver().modules, std::move(loaded));
   return code;
@@ -265,6 +316,7 @@ LF_API cuModuleGetFunction(void** function, void* module, const char* name) {
   std::unique_ptr<Function>& slot = loaded->functions[name];
   if (!slot) {
     slot = std::make_unique<Function>();
+    slot->context = loaded->context;
     slot->module = loaded->module;
     slot->kernel = kernel;
     slot->static_shared = static_cast<unsigned>(loaded->module->static_shared_bytes(name));

@@ -88,7 +88,7 @@ int type_of(const Operation& op) {
 
 bool is_device_row(const CopySide& side, size_t bytes) {
   return side.memory_type == kDeviceMemory && side.x_bytes == 0 && side.y == 0 && side.z == 0 &&
-         driver().executor.memory.host_view(side.device, bytes) != nullptr;
+         executor().memory.host_view(side.device, bytes) != nullptr;
 }
 
 }  // namespace
@@ -237,7 +237,7 @@ LF_API cuGraphExecMemsetNodeSetParams(void* executable, void* node, const FillNo
   Operation* op = executable_node(executable, node);
   if (op == nullptr || type_of(*op) != kFillNode || context != current_context() ||
       wanted->element_bytes != 1 || wanted->height != 1 || wanted->value > 0xff ||
-      driver().executor.memory.host_view(wanted->to, wanted->width) == nullptr) {
+      executor().memory.host_view(wanted->to, wanted->width) == nullptr) {
     return kInvalidValue;
   }
   op->to = wanted->to;

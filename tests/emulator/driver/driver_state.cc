@@ -12,9 +12,33 @@ Driver& driver() {
   return *instance;
 }
 
-void*& current_context() {
-  thread_local void* context = nullptr;
-  return context;
+std::vector<Context*>& context_stack() {
+  thread_local std::vector<Context*> stack;
+  return stack;
+}
+
+Context* current_context() { return context_stack().empty() ? nullptr : context_stack().back(); }
+
+Executor& executor() { return current_context()->executor; }
+
+Context* find_context(void* handle) {
+  for (Context& context : driver().contexts) {
+    if (&context == handle) return &context;
+  }
+  return nullptr;
+}
+
+void destroy(Context* context) {
+  Driver& d = driver();
+  const auto is_its = [&](const auto& entry) { return entry.second->context == context; };
+  for (auto& [handle, stream] : d.streams) {
+    if (stream->context == context) context->executor.drain(*stream);
+  }
+  std::erase_if(d.streams, is_its);
+  std::erase_if(d.events, is_its);
+  std::erase_if(d.modules, is_its);
+  context->null_stream = Stream();
+  context->executor.memory.clear();
 }
 
 CaptureMode& capture_mode() {
@@ -28,8 +52,10 @@ Call::Call(Needs needs) : lock_(driver().mutex) {
     error = kNotInitialized;
   } else if (needs == Needs::kContext && current_context() == nullptr) {
     error = kInvalidContext;
+  } else if (needs == Needs::kContext && current_context()->retained == 0) {
+    error = kContextIsDestroyed;
   } else if (needs == Needs::kContext) {
-    error = driver().executor.sticky();
+    error = executor().sticky();
   }
 }
 
@@ -46,7 +72,10 @@ int counted(const char* name) {
 Stream* find_stream(void* handle) {
   // The driver's other name for the default stream, CU_STREAM_LEGACY.
   const bool is_default = reinterpret_cast<uintptr_t>(handle) <= 1;
-  return is_default ? &driver().null_stream : find(driver().streams, handle);
+  if (!is_default) return find(driver().streams, handle);
+  Stream& stream = current_context()->null_stream;
+  stream.context = current_context();
+  return &stream;
 }
 
 int refuse_in_capture() {
@@ -65,8 +94,10 @@ int refuse_in_capture() {
 
 int drain_all() {
   Driver& d = driver();
-  for (auto& [handle, stream] : d.streams) d.executor.drain(*stream);
-  return d.executor.sticky();
+  for (auto& [handle, stream] : d.streams) {
+    if (stream->context == current_context()) executor().drain(*stream);
+  }
+  return executor().sticky();
 }
 
 // Work for a stream: into its graph while it captures, at once on the null stream, else later.
@@ -74,17 +105,19 @@ int issue(void* handle, Operation operation) {
   Driver& d = driver();
   Stream* stream = find_stream(handle);
   if (stream == nullptr) return kInvalidHandle;
-  if (stream->context != nullptr && stream->context != current_context()) return kInvalidContext;
-  if (stream == &d.null_stream) {
+  if (stream->context != current_context()) return kInvalidContext;
+  const Function* function = operation.function;
+  if (function != nullptr && function->context != stream->context) return kInvalidHandle;
+  if (stream == &stream->context->null_stream) {
     for (auto& [key, other] : d.streams) {
-      if (!other->is_blocking) continue;
+      if (!other->is_blocking || other->context != stream->context) continue;
       if (other->capture) {
         other->is_capture_invalid = true;
         return kCaptureImplicit;
       }
-      if (int error = d.executor.drain(*other); error != 0) return error;
+      if (int error = executor().drain(*other); error != 0) return error;
     }
-    return d.executor.perform(operation);
+    return executor().perform(operation);
   }
   if (stream->capture) {
     if (stream->is_capture_invalid) return kCaptureInvalidated;
@@ -92,15 +125,15 @@ int issue(void* handle, Operation operation) {
     return kSuccess;
   }
   stream->pending.push_back(std::move(operation));
-  while (stream->pending.size() > kPendingMax) d.executor.step(*stream);
-  return d.executor.sticky();
+  while (stream->pending.size() > kPendingMax) executor().step(*stream);
+  return executor().sticky();
 }
 
 // Work that is done when the call returns.
 int issue_and_wait(Operation operation) {
   if (int error = refuse_in_capture(); error != 0) return error;
   const int error = issue(nullptr, std::move(operation));
-  driver().executor.memory.close();
+  executor().memory.close();
   return error;
 }
 

@@ -18,7 +18,15 @@ namespace emulator {
 
 constexpr int kDevicesMax = 10;  // a digit tells them apart
 
+// A device's primary context: its memory, its default stream, and the error that it is left with.
+struct Context {
+  int retained = 0;  // alive while it is not 0
+  Executor executor;
+  Stream null_stream;
+};
+
 struct Function {
+  Context* context = nullptr;
   std::shared_ptr<Module> module;
   const lf_emu::Kernel* kernel = nullptr;
   unsigned static_shared = 0;
@@ -26,6 +34,7 @@ struct Function {
 };
 
 struct LoadedModule {
+  Context* context = nullptr;
   std::shared_ptr<Module> module;
   std::unordered_map<std::string, std::unique_ptr<Function>> functions;
 };
@@ -33,6 +42,7 @@ struct LoadedModule {
 struct RecordedEvent {
   std::shared_ptr<Event> event = std::make_shared<Event>();
   Stream* stream = nullptr;
+  Context* context = nullptr;
 };
 
 template <class T>
@@ -44,10 +54,7 @@ struct Driver {
   std::mutex mutex;
   bool is_initialised = false;
   std::vector<int> devices;  // those that are visible, by their numbers on the machine
-  std::array<int, kDevicesMax>
-      contexts{};  // addresses are the handles of the devices' primary contexts
-  Executor executor;
-  Stream null_stream;
+  std::array<Context, kDevicesMax> contexts;  // of the visible devices
   Table<Stream> streams;
   Table<RecordedEvent> events;
   Table<LoadedModule> modules;
@@ -58,8 +65,16 @@ struct Driver {
 };
 
 Driver& driver();
-// The calling thread's current context.
-void*& current_context();
+// The calling thread's contexts, the current one last.
+std::vector<Context*>& context_stack();
+// Null when there is none.
+Context* current_context();
+// Of the current context, which there is.
+Executor& executor();
+// The context behind a handle; null for what is none.
+Context* find_context(void* handle);
+// Ends all that lives in a context that nobody retains any more.
+void destroy(Context* context);
 // Which captures of which threads forbid the calling one what is not safe meanwhile.
 CaptureMode& capture_mode();
 
@@ -81,7 +96,7 @@ int counted(const char* name);
 // Copies what the operation's function declares; false where it cannot be launched so.
 bool set_parameters(Operation& op, void** parameters);
 
-// Null when there is no such object.
+// Null when there is no such object; the current context's default stream has no handle.
 Stream* find_stream(void* handle);
 template <class T>
 T* find(Table<T>& table, void* handle) {
@@ -98,6 +113,7 @@ void* keep(Table<T>& table, std::unique_ptr<T> object) {
 
 // Calls that wait or allocate break a capture that forbids them, and fail.
 int refuse_in_capture();
+// All work of the current context.
 int drain_all();
 // Work for a stream: into its graph while it captures, at once on the null stream, else later.
 int issue(void* stream, Operation operation);

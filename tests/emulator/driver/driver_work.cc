@@ -10,7 +10,7 @@ namespace emulator {
 namespace {
 
 bool is_device_range(uint64_t address, size_t bytes) {
-  return driver().executor.memory.host_view(address, bytes) != nullptr;
+  return executor().memory.host_view(address, bytes) != nullptr;
 }
 
 bool is_pinned(const void* host, size_t bytes) {
@@ -59,16 +59,19 @@ Operation fill(uint64_t to, uint8_t value, size_t bytes) {
 // A stream that a call waits for; kSuccess when it may.
 int may_wait(Stream* stream) {
   if (stream == nullptr) return kInvalidHandle;
-  if (!stream->capture) return kSuccess;
+  if (!stream->capture) return refuse_in_capture();
   stream->is_capture_invalid = true;
   return kCaptureUnsupported;
 }
 
 // After the host has waited it must not follow device addresses.
 int waited(int error) {
-  driver().executor.memory.close();
+  executor().memory.close();
   return error;
 }
+
+// Of the device whose stream it is, which need not be the current one.
+Executor& executor_of(const Stream& stream) { return stream.context->executor; }
 
 // Enters the driver for `bytes` at each of the device's `addresses`, of which none is nothing to
 // do.
@@ -91,7 +94,7 @@ int on_memory(std::initializer_list<uint64_t> addresses, size_t bytes, Work work
 LF_API cuMemGetInfo_v2(size_t* free, size_t* total) {
   Call call;
   if (call.error != 0) return call.error;
-  *free = driver().executor.memory.free_bytes();
+  *free = executor().memory.free_bytes();
   *total = Memory::total_bytes();
   return kSuccess;
 }
@@ -101,7 +104,7 @@ LF_API cuMemAlloc_v2(uint64_t* address, size_t bytes) {
   if (call.error != 0) return call.error;
   if (bytes == 0) return kInvalidValue;
   if (int error = refuse_in_capture(); error != 0) return error;
-  *address = driver().executor.memory.allocate(bytes);
+  *address = executor().memory.allocate(bytes);
   return *address == 0 ? kOutOfMemory : counted("cuMemAlloc");
 }
 
@@ -111,7 +114,7 @@ LF_API cuMemFree_v2(uint64_t address) {
   if (address == 0) return kSuccess;
   if (int error = refuse_in_capture(); error != 0) return error;
   if (int error = drain_all(); error != 0) return error;
-  return driver().executor.memory.release(address) ? kSuccess : kInvalidValue;
+  return executor().memory.release(address) ? kSuccess : kInvalidValue;
 }
 
 LF_API cuMemAllocHost_v2(void** host, size_t bytes) {
@@ -131,6 +134,7 @@ LF_API cuMemHostAlloc(void** host, size_t bytes, unsigned) {
 LF_API cuMemFreeHost(void* host) {
   Call call;
   if (call.error != 0) return call.error;
+  if (int error = refuse_in_capture(); error != 0) return error;
   if (int error = drain_all(); error != 0) return error;
   return driver().pinned.erase(reinterpret_cast<uintptr_t>(host)) == 1 ? kSuccess : kInvalidValue;
 }
@@ -170,7 +174,7 @@ LF_API cuMemcpyDtoHAsync_v2(void* to, uint64_t from, size_t bytes, void* stream)
     const int error = issue(stream, copy_out(to, from, bytes));
     // Ordinary memory is written before the call returns.
     if (error != 0 || target->capture || is_pinned(to, bytes)) return error;
-    return waited(driver().executor.drain(*target));
+    return waited(executor_of(*target).drain(*target));
   });
 }
 
@@ -201,7 +205,7 @@ LF_API cuStreamDestroy_v2(void* stream) {
   if (call.error != 0) return call.error;
   Stream* found = find(driver().streams, stream);
   if (found == nullptr) return kInvalidHandle;
-  const int error = driver().executor.drain(*found);
+  const int error = executor_of(*found).drain(*found);
   for (auto& [handle, event] : driver().events) {
     if (event->stream == found) event->stream = nullptr;
   }
@@ -214,11 +218,11 @@ LF_API cuStreamSynchronize(void* stream) {
   if (call.error != 0) return call.error;
   Stream* found = find_stream(stream);
   if (int error = may_wait(found); error != 0) return error;
-  if (stream != nullptr) return waited(driver().executor.drain(*found));
+  if (stream != nullptr) return waited(executor_of(*found).drain(*found));
   for (auto& [handle, other] : driver().streams) {
-    if (other->is_blocking) driver().executor.drain(*other);
+    if (other->is_blocking && other->context == current_context()) executor().drain(*other);
   }
-  return waited(driver().executor.sticky());
+  return waited(executor().sticky());
 }
 
 // Every question lets the device do one thing more, so that whoever polls gets there.
@@ -228,7 +232,7 @@ LF_API cuStreamQuery(void* stream) {
   Stream* found = find_stream(stream);
   if (int error = may_wait(found); error != 0) return error;
   if (found->pending.empty()) return waited(kSuccess);
-  const int error = driver().executor.step(*found);
+  const int error = executor_of(*found).step(*found);
   return error != 0 ? error : kNotReady;
 }
 
@@ -238,6 +242,7 @@ LF_API cuEventCreate(void** event, unsigned flags) {
   if (call.error != 0) return call.error;
   auto created = std::make_unique<RecordedEvent>();
   created->event->has_timing = (flags & kDisableTiming) == 0;
+  created->context = current_context();
   *event = keep(driver().events, std::move(created));
   return kSuccess;
 }
@@ -254,6 +259,7 @@ LF_API cuEventRecord(void* event, void* stream) {
   RecordedEvent* recorded = find(driver().events, event);
   Stream* found = find_stream(stream);
   if (recorded == nullptr || found == nullptr) return kInvalidHandle;
+  if (recorded->context != found->context) return kInvalidHandle;
   recorded->stream = found;
   recorded->event->is_captured = found->capture != nullptr;
   if (found->capture) return kSuccess;  // an order among nodes, which a line of nodes has anyway
@@ -271,7 +277,8 @@ LF_API cuEventSynchronize(void* event) {
   if (recorded == nullptr) return kInvalidHandle;
   if (recorded->event->is_captured) return kCapturedEvent;
   if (recorded->stream == nullptr) return kSuccess;
-  return waited(driver().executor.drain_until(*recorded->stream, *recorded->event));
+  if (int error = refuse_in_capture(); error != 0) return error;
+  return waited(executor_of(*recorded->stream).drain_until(*recorded->stream, *recorded->event));
 }
 
 LF_API cuEventQuery(void* event) {
@@ -280,8 +287,9 @@ LF_API cuEventQuery(void* event) {
   RecordedEvent* recorded = find(driver().events, event);
   if (recorded == nullptr) return kInvalidHandle;
   if (recorded->event->is_captured) return kCapturedEvent;
+  if (int error = refuse_in_capture(); error != 0) return error;
   if (recorded->event->pending == 0) return waited(kSuccess);
-  const int error = driver().executor.step(*recorded->stream);
+  const int error = executor_of(*recorded->stream).step(*recorded->stream);
   return error != 0 ? error : kNotReady;
 }
 
@@ -318,7 +326,7 @@ LF_API cuStreamWaitEvent(void* stream, void* event, unsigned) {
   }
   if (found->capture || recorded->event->is_captured) return kCaptureUnsupported;
   if (recorded->stream == nullptr) return kSuccess;
-  return driver().executor.drain_until(*recorded->stream, *recorded->event);
+  return executor_of(*recorded->stream).drain_until(*recorded->stream, *recorded->event);
 }
 
 // --- errors ---
@@ -350,6 +358,7 @@ constexpr ErrorText kErrors[] = {
     {kIllegalAddress, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
     {kIllegalInstruction, "CUDA_ERROR_ILLEGAL_INSTRUCTION",
      "an illegal instruction was encountered"},
+    {kContextIsDestroyed, "CUDA_ERROR_CONTEXT_IS_DESTROYED", "context is destroyed"},
     {kMisalignedAddress, "CUDA_ERROR_MISALIGNED_ADDRESS", "misaligned address"},
     {kLaunchFailed, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
     {kCaptureUnsupported, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
