@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -70,8 +71,33 @@ lfarm_options full_options(const lfarm_options* given) {
   return options;
 }
 
-Result<clients::SessionOptions> session_options(const lfarm_options& given) {
+// The caller's functions, which end with the last copy.
+Result<common::DeviceAllocator> allocator_of(const lfarm_allocator* given) {
+  common::DeviceAllocator out;
+  if (given == nullptr) return out;
+  auto end = [](const lfarm_allocator* hook) {
+    if (hook->destroy != nullptr) hook->destroy(hook->context);
+    delete hook;
+  };
+  auto* copy = new lfarm_allocator{};
+  std::memcpy(copy, given, std::min(given->size, sizeof *copy));
+  std::shared_ptr<const lfarm_allocator> hook(copy, end);
+  if (hook->allocate == nullptr || hook->release == nullptr) {
+    return common::invalid_input("an allocator needs both allocate and release");
+  }
+  out.allocate = [hook](size_t bytes, int ordinal, void* stream) {
+    return hook->allocate(hook->context, bytes, ordinal, stream);
+  };
+  out.release = [hook](void* data, size_t bytes, int ordinal, void* stream) {
+    hook->release(hook->context, data, bytes, ordinal, stream);
+  };
+  return out;
+}
+
+Result<clients::SessionOptions> session_options(const lfarm_options& given,
+                                                const lfarm_allocator* allocator) {
   clients::SessionOptions out;
+  LFARM_ASSIGN_OR_RETURN(out.allocator, allocator_of(allocator));
   const char* farm = std::getenv("LFARM_FARM");
   out.access.endpoint = text_of(given.farm, farm != nullptr ? farm : "");
   out.access.server_key = text_of(given.farm_key, "");
@@ -128,9 +154,14 @@ void lfarm_options_init(lfarm_options* options) {
 
 lfarm_status lfarm_session_open(const lfarm_options* options, lfarm_session** session,
                                 lfarm_error** error) {
+  return lfarm_session_open_with(options, nullptr, session, error);
+}
+
+lfarm_status lfarm_session_open_with(const lfarm_options* options, const lfarm_allocator* allocator,
+                                     lfarm_session** session, lfarm_error** error) {
   return guarded(error, [&]() -> Status {
     lfarm_options full = full_options(options);
-    LFARM_ASSIGN_OR_RETURN(clients::SessionOptions wanted, session_options(full));
+    LFARM_ASSIGN_OR_RETURN(clients::SessionOptions wanted, session_options(full, allocator));
     LFARM_ASSIGN_OR_RETURN(auto opened, clients::Session::open(std::move(wanted)));
     *session = new lfarm_session{std::move(opened), std::chrono::milliseconds(full.deadline_ms)};
     return {};
@@ -181,11 +212,10 @@ lfarm_status lfarm_model_bind(lfarm_model* model, const char* name, const lfarm_
     if (found == names.end() || *name == '\0') {
       return common::invalid_input(cat("the model has no tensor \"", name, "\""));
     }
-    bool has_device = !model->session->device().uses_host_memory();
+    std::optional<int> gpu = clients::gpu_of(model->session->device());
     constexpr uint8_t kComplexCode = 5;
     auto taken = std::make_shared<clients::TakenTensor>();
-    auto content =
-        clients::take_c(*tensor, tensor->dtype.code == kComplexCode, has_device, taken.get());
+    auto content = clients::take_c(*tensor, tensor->dtype.code == kComplexCode, gpu, taken.get());
     if (!content.ok()) {
       return Error{content.error().code, cat("\"", name, "\" ", content.error().message)};
     }

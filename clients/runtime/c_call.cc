@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,10 +19,6 @@ using common::TensorRef;
 
 namespace {
 
-bool has_device_memory(const lfarm_instance& instance) {
-  return !instance.session->device().uses_host_memory();
-}
-
 // The caller's tensors in the places of the model's user inputs.
 Status take_inputs(lfarm_instance& instance, const lfarm_tensor* inputs, size_t count) {
   if (count != instance.tensors.size()) {
@@ -30,11 +27,11 @@ Status take_inputs(lfarm_instance& instance, const lfarm_tensor* inputs, size_t 
   }
   instance.inputs.resize(instance.model->user_inputs.size());
   instance.taken.resize(count);
-  bool has_device = has_device_memory(instance);
+  std::optional<int> gpu = clients::gpu_of(instance.session->device());
   for (size_t i = 0; i < count; ++i) {
     size_t input = instance.tensors[i];
-    auto tensor = clients::take_c(inputs[i], instance.model->user_input_is_complex[input],
-                                  has_device, &instance.taken[i]);
+    auto tensor = clients::take_c(inputs[i], instance.model->user_input_is_complex[input], gpu,
+                                  &instance.taken[i]);
     if (!tensor.ok()) {
       return Error{tensor.error().code, cat("input ", i, " ", tensor.error().message)};
     }
@@ -65,15 +62,15 @@ void show_outputs(const lfarm_instance& instance, lfarm_outputs& outputs) {
   outputs.shapes.resize(places.size());
   outputs.tensors.resize(places.size());
   outputs.has_value.assign(places.size(), 0);
-  bool has_device = has_device_memory(instance);
+  std::optional<int> gpu = clients::gpu_of(instance.session->device());
   for (size_t i = 0; i < places.size(); ++i) {
     if (places[i] < 0) continue;
     auto place = static_cast<size_t>(places[i]);
     outputs.has_value[i] = 1;
-    TensorRef value = outputs.is_on_device ? ref_of(outputs.device[place], has_device)
+    TensorRef value = outputs.is_on_device ? ref_of(outputs.device[place], gpu.has_value())
                                            : common::ref_of(outputs.host.user[place]);
-    outputs.tensors[i] =
-        clients::to_c(value, instance.model->user_outputs[i].complex, &outputs.shapes[i]);
+    outputs.tensors[i] = clients::to_c(value, instance.model->user_outputs[i].complex,
+                                       gpu.value_or(0), &outputs.shapes[i]);
   }
 }
 
@@ -148,17 +145,17 @@ lfarm_status lfarm_outputs_wrap(lfarm_instance* instance, const lfarm_tensor* te
       return common::invalid_input(
           cat("the model returns ", places.size(), " values, not ", count));
     }
-    bool has_device = has_device_memory(*instance);
+    std::optional<int> gpu = clients::gpu_of(instance->session->device());
     auto made = make_outputs(*instance, true);
     for (size_t i = 0; i < count; ++i) {
       if (places[i] < 0) continue;
       clients::TakenTensor taken;
       auto memory =
-          clients::take_c(tensors[i], instance->model->user_outputs[i].complex, has_device, &taken);
+          clients::take_c(tensors[i], instance->model->user_outputs[i].complex, gpu, &taken);
       if (!memory.ok()) {
         return Error{memory.error().code, cat("output ", i, " ", memory.error().message)};
       }
-      if (taken.is_copied || memory->on_device != has_device) {
+      if (taken.is_copied || memory->on_device != gpu.has_value()) {
         return common::invalid_input(
             cat("output ", i, " is not row-major in the memory of the session's device"));
       }

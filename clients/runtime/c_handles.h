@@ -65,6 +65,11 @@ struct lfarm_outputs {
 
 namespace clients {
 
+// The ordinal of a device with memory of its own.
+inline std::optional<int> gpu_of(const common::Device& device) {
+  return device.uses_host_memory() ? std::nullopt : std::optional(device.ordinal());
+}
+
 lfarm_status status_of(common::Code code);
 lfarm_status report(lfarm_status status, std::string message, lfarm_error** error);
 

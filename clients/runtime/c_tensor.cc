@@ -150,17 +150,17 @@ void write_back(const HostTensor& content, const lfarm_tensor& tensor) {
   }
 }
 
-Result<TensorRef> take_c(const lfarm_tensor& tensor, bool complex, bool has_device,
+Result<TensorRef> take_c(const lfarm_tensor& tensor, bool complex, std::optional<int> gpu,
                          TakenTensor* keep) {
   keep->is_copied = false;
   bool on_device = tensor.device.type == kGpuMemory;
-  if (on_device && !has_device) {
+  if (on_device && !gpu) {
     return common::invalid_input(
         "lies on a GPU, but the session's device is the CPU: copy it to host memory first");
   }
-  if (on_device && tensor.device.id != 0) {
+  if (on_device && tensor.device.id != *gpu) {
     return common::invalid_input(
-        cat("lies on GPU ", tensor.device.id, ", but the session runs on GPU 0"));
+        cat("lies on GPU ", tensor.device.id, ", but the session runs on GPU ", *gpu));
   }
   LFARM_ASSIGN_OR_RETURN(DType dtype, check_head(tensor, complex));
   if (!is_row_major(tensor)) {
@@ -187,15 +187,15 @@ Result<TensorRef> take_c(const lfarm_tensor& tensor, bool complex, bool has_devi
 }
 
 lfarm_tensor to_c(const HostTensor& tensor, bool complex, std::vector<int64_t>* shape) {
-  return to_c(common::ref_of(tensor), complex, shape);
+  return to_c(common::ref_of(tensor), complex, 0, shape);
 }
 
-lfarm_tensor to_c(const TensorRef& tensor, bool complex, std::vector<int64_t>* shape) {
+lfarm_tensor to_c(const TensorRef& tensor, bool complex, int gpu, std::vector<int64_t>* shape) {
   shape->assign(tensor.sizes.begin(), tensor.sizes.end());
   if (complex) shape->pop_back();
   lfarm_tensor out{};
   out.data = tensor.data;
-  out.device = {tensor.on_device ? kGpuMemory : kHostMemory, 0};
+  out.device = tensor.on_device ? lfarm_device{kGpuMemory, gpu} : lfarm_device{kHostMemory, 0};
   out.ndim = static_cast<int32_t>(shape->size());
   for (const TypeRow& row : kTypes) {
     if (row.dtype != tensor.dtype) continue;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "clients/runtime/include/lfarm.h"
@@ -26,13 +27,15 @@ struct TakenTensor {
   bool is_copied = false;
 };
 // The same as from_c() for a tensor that may lie on the device, which is used where it lies and
-// must be row-major there. `has_device`: the session's device has memory of its own. Valid as long
-// as the tensor and `keep`.
-common::Result<common::TensorRef> take_c(const lfarm_tensor& tensor, bool complex, bool has_device,
-                                         TakenTensor* keep);
+// must be row-major there. `gpu`: the ordinal of the session's device, where that has memory of its
+// own. Valid as long as the tensor and `keep`.
+common::Result<common::TensorRef> take_c(const lfarm_tensor& tensor, bool complex,
+                                         std::optional<int> gpu, TakenTensor* keep);
 
 // A view of the tensor for the caller. `shape` keeps its sizes; both are to outlive the view.
+// `gpu`: the ordinal of the device that the tensor may lie on.
 lfarm_tensor to_c(const common::HostTensor& tensor, bool complex, std::vector<int64_t>* shape);
-lfarm_tensor to_c(const common::TensorRef& tensor, bool complex, std::vector<int64_t>* shape);
+lfarm_tensor to_c(const common::TensorRef& tensor, bool complex, int gpu,
+                  std::vector<int64_t>* shape);
 
 }  // namespace clients

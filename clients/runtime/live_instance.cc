@@ -129,9 +129,16 @@ Status LiveInstance::change_over(Variant& variant, Loaded loaded) {
       return moved;
     }
   }
+  retire(variant);
   variant.instance = std::move(fresh);
   variant.plan = variant.coming;
   return {};
+}
+
+void LiveInstance::retire(Variant& variant) {
+  if (variant.is_captured) retired_.push_back(std::move(variant.instance));
+  variant.instance.reset();
+  variant.is_captured = false;
 }
 
 // Costs a call no more than a counter while nothing changes.
@@ -149,7 +156,7 @@ Status LiveInstance::look(Variant& variant) {
 // What the farm has withdrawn is used no more.
 Status LiveInstance::leave(Variant& variant) {
   if (holder_ == variant.instance.get()) LFARM_RETURN_IF_ERROR(move_states(nullptr));
-  variant.instance.reset();
+  retire(variant);
   variant.plan.reset();
   return {};
 }
@@ -279,11 +286,28 @@ Status LiveInstance::run(std::span<const TensorRef> user_inputs, RunOutputs& out
   return write_mutated(user_inputs, outputs);
 }
 
+// A capture is no time for another plan, whose memory would be allocated in it.
+Status LiveInstance::check_captured(Variant& variant) {
+  if (!variant.instance) {
+    return common::invalid_input(
+        "the interpreter's calls cannot be captured: wait for the plan before");
+  }
+  if (has_states_ && has_run_ && holder_ != variant.instance.get()) {
+    return common::invalid_input("a call of these sizes has to come before one that is captured");
+  }
+  variant.is_captured = true;
+  return {};
+}
+
 Status LiveInstance::run_on(void* stream, std::span<const TensorRef> user_inputs,
                             std::vector<DeviceTensor>& outputs) {
   LFARM_RETURN_IF_ERROR(report_earlier());
   LFARM_ASSIGN_OR_RETURN(Variant * variant, choose(user_inputs));
-  LFARM_RETURN_IF_ERROR(look(*variant));
+  bool is_captured = false;
+  if (stream != nullptr) {
+    LFARM_ASSIGN_OR_RETURN(is_captured, session_->device().is_captured(stream));
+  }
+  LFARM_RETURN_IF_ERROR(is_captured ? check_captured(*variant) : look(*variant));
   LFARM_RETURN_IF_ERROR(move_states(variant->instance.get()));
   has_run_ = true;
   return profiled(*variant, [&](std::vector<int64_t>* times) {

@@ -79,6 +79,7 @@ class LiveInstance {
     uint64_t looked = 0;  // PlanRequest::changes() when the request was last looked at
     std::future<Loaded> loading;
     std::unique_ptr<PlanInstance> instance;
+    bool is_captured = false;  // a graph of the caller's runs the instance
   };
 
   LiveInstance(std::shared_ptr<Session> session, std::shared_ptr<const Model> model,
@@ -90,6 +91,10 @@ class LiveInstance {
   common::Status change_over(Variant& variant, Loaded loaded);
   common::Status look(Variant& variant);
   common::Status leave(Variant& variant);
+  // The variant's instance ends, unless graphs of the caller's run it.
+  void retire(Variant& variant);
+  // kInvalidInput for a call that cannot go into a caller's graph.
+  common::Status check_captured(Variant& variant);
   void improve(Variant& variant);
   void end_loading(Variant& variant);
   common::Status wait_for(Variant& variant, std::chrono::steady_clock::time_point end);
@@ -116,8 +121,9 @@ class LiveInstance {
   std::vector<Variant> variants_;
   size_t current_ = 0;
   bool has_states_ = false;
-  bool has_run_ = false;            // else states are everywhere as they were bound
-  PlanInstance* holder_ = nullptr;  // of the states; null: the interpreter
+  bool has_run_ = false;  // else states are everywhere as they were bound
+  std::vector<std::unique_ptr<PlanInstance>> retired_;  // that graphs of the caller's run
+  PlanInstance* holder_ = nullptr;                      // of the states; null: the interpreter
   Profiler profiler_;
 };
 

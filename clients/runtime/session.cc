@@ -98,7 +98,8 @@ Session::Session(SessionOptions options, std::unique_ptr<common::Device> device,
     : options_(std::move(options)),
       device_(std::move(device)),
       resolver_({options_.access,
-                 common::machine_class_of(common::family_of(device_->target().name), threads),
+                 common::machine_class_of(common::family_of(device_->target().name), threads,
+                                          device_->ordinal()),
                  options_.cache_bytes}),
       negatives_(options_.access.state.negatives()) {}
 
@@ -108,7 +109,8 @@ Result<std::shared_ptr<Session>> Session::open(SessionOptions options) {
                                      "\" are unknown; \"strict\" and \"relaxed\" are there"));
   }
   int threads = options.threads > 0 ? options.threads : default_threads();
-  LFARM_ASSIGN_OR_RETURN(auto device, common::open_device(options.device, threads));
+  LFARM_ASSIGN_OR_RETURN(
+      auto device, common::open_device(options.device, threads, std::move(options.allocator)));
   return std::shared_ptr<Session>(new Session(std::move(options), std::move(device), threads));
 }
 

@@ -21,6 +21,7 @@
 #include "common/base/result.h"
 #include "common/plan/plan.h"
 #include "common/runtime/device/device.h"
+#include "common/runtime/device/device_allocator.h"
 
 namespace clients {
 
@@ -28,7 +29,8 @@ struct SessionOptions {
   // access.endpoint empty: the farm that runs on the state directory, if one does.
   FarmAccess access;
   std::string device = "auto";  // see common::open_device
-  int threads = 0;              // of the host, for one call; 0: those of the machine
+  common::DeviceAllocator allocator;
+  int threads = 0;  // of the host, for one call; 0: those of the machine
   std::string numerics{common::kDefaultPolicy};
   uint64_t cache_bytes = DiskCache::kBytesMaxDefault;
   // Of a search, where the farm has no plan yet. 0: the farm's own.

@@ -90,7 +90,7 @@ inline constexpr int kCudaProgrammaticGraphs = 12030;
 inline constexpr int kCudaKernelNode = 0, kCudaCopyNode = 1, kCudaFillNode = 2;
 // Of cuStreamBeginCapture: other threads go on as if nothing were captured.
 inline constexpr int kCudaCaptureThreadLocal = 1;
-// Of cuThreadExchangeStreamCaptureMode: the thread does as it likes while others capture.
+// Of cuThreadExchangeStreamCaptureMode: the thread does as it likes, whatever is captured.
 inline constexpr int kCudaCaptureRelaxed = 2;
 // Of cuStreamIsCapturing.
 inline constexpr int kCudaCaptureNone = 0, kCudaCaptureActive = 1;

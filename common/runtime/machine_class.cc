@@ -85,9 +85,9 @@ std::string text_of(const std::string& path) {
   return text.ok() ? trimmed(*text) : "";
 }
 
-Result<std::string> cuda_class() {
+Result<std::string> cuda_class(int index) {
   LFARM_ASSIGN_OR_RETURN(auto driver, CudaDriver::open());
-  LFARM_ASSIGN_OR_RETURN(CudaDeviceFacts device, driver->device(0));
+  LFARM_ASSIGN_OR_RETURN(CudaDeviceFacts device, driver->device(index));
   GpuFacts facts{device.name, device.multiprocessors, device.memory_bytes, 0};
   // Without NVML, as in some containers, the class says less.
   if (auto nvml = NvmlDevice::open(device.uuid); nvml.ok()) {
@@ -156,9 +156,9 @@ std::string class_text(const GpuFacts& facts) {
                  facts.power_limit_w > 0 ? cat(facts.power_limit_w, " W") : ""});
 }
 
-std::string machine_class_of(std::string_view device, int threads) {
+std::string machine_class_of(std::string_view device, int threads, int index) {
   if (device == "cpu") return class_text(read_processor_facts("", threads));
-  auto text = device == "cuda" ? cuda_class() : unavailable("no such device");
+  auto text = device == "cuda" ? cuda_class(index) : unavailable("no such device");
   return text.ok() ? *text : "";
 }
 

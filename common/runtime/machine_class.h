@@ -37,9 +37,9 @@ struct GpuFacts {
 std::string class_text(const GpuFacts& facts);
 
 // Of this machine's device, "cpu" or "cuda" (devices.h); `threads` of a run on the processor, which
-// are of no meaning on a GPU. At most kMachineBytesMax printable ASCII characters; empty when the
-// device is not there. Opens no device.
-std::string machine_class_of(std::string_view device, int threads);
+// are of no meaning on a GPU, and `index` among the GPUs. At most kMachineBytesMax printable ASCII
+// characters; empty when the device is not there. Opens no device.
+std::string machine_class_of(std::string_view device, int threads, int index = 0);
 inline constexpr size_t kMachineBytesMax = 256;
 
 // What GPU code and library products are made and run with beside the compiler: the driver's and

@@ -1,4 +1,4 @@
-// How often the emulated driver was asked to do something.
+// What the emulated driver was asked to do.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,6 +13,17 @@ inline int calls_of(const char* name) {
   int (*count)(const char*) = nullptr;
   EXPECT_TRUE(driver.ok() && (*driver)->find(count, "lfEmulatorCalls"));
   return count == nullptr ? -1 : count(name);
+}
+
+// Whether somebody retains the device's primary context.
+inline bool has_context(int device) {
+  auto driver = common::SharedLibrary::open({"libcuda.so.1"});
+  int (*ask)(int, unsigned*, int*) = nullptr;
+  EXPECT_TRUE(driver.ok() && (*driver)->find(ask, "cuDevicePrimaryCtxGetState"));
+  unsigned flags = 0;
+  int active = 0;
+  EXPECT_TRUE(ask != nullptr && ask(device, &flags, &active) == 0);
+  return active != 0;
 }
 
 }  // namespace emulator

@@ -5,6 +5,8 @@
 
 #include <array>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <vector>
 
@@ -115,7 +117,17 @@ class Handle {
     if (cubin.empty() || load == nullptr || get_function_ == nullptr || launch_ == nullptr) {
       return kNotReady;
     }
+    unload_ = find<int(void*)>(driver, "cuModuleUnload");
+    get_context_ = find<int(void**)>(driver, "cuCtxGetCurrent");
+    get_context_(&context_);
     return load(&module_, cubin.data()) == 0 ? kOk : kNotReady;
+  }
+  // On the context that the handle was made on.
+  int close() const {
+    void* context = nullptr;
+    if (get_context_(&context) != 0 || context != context_) return kInvalid;
+    unload_(module_);
+    return kOk;
   }
 
   int launch(const char* kernel, const void* a, const void* b, void* d, Sizes sizes, double alpha,
@@ -159,7 +171,10 @@ class Handle {
     return cubin;
   }
 
+  void* context_ = nullptr;
   void* module_ = nullptr;
+  int (*unload_)(void*) = nullptr;
+  int (*get_context_)(void**) = nullptr;
   int (*get_function_)(void**, void*, const char*) = nullptr;
   Launch* launch_ = nullptr;
 };
@@ -298,8 +313,14 @@ LF_API int cublasLtCreate(void** handle) {
   }
   return status;
 }
+// The real one may free memory of whatever context is current then.
 LF_API int cublasLtDestroy(void* handle) {
-  delete static_cast<Handle*>(handle);
+  auto* made = static_cast<Handle*>(handle);
+  if (made->close() != kOk) {
+    std::fputs("emulated cuBLASLt: destroyed without its context\n", stderr);
+    std::abort();
+  }
+  delete made;
   return kOk;
 }
 

@@ -1,124 +1,21 @@
-// The device beside other users of CUDA in its process, on two emulated GPUs: if these fail, an
-// application finds itself on another device after a call, or its own captures broken.
+// The device beside other users of CUDA in its process: if these fail, an application finds itself
+// on another device after a call, or one GPU's work on another's.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <map>
+#include <mutex>
 #include <thread>
 #include <vector>
 
-#include "common/cuda/driver.h"
-#include "common/cuda/nvrtc.h"
-#include "common/runtime/device/cuda_device.h"
+#include "common/base/cat.h"
+#include "common/process/shared_library.h"
 #include "common/runtime/device/devices.h"
-#include "common/runtime/executor/executor.h"
-#include "tests/emulator/calls.h"
-#include "tests/unit/runtime/runtime_testing.h"
+#include "common/runtime/machine_class.h"
+#include "tests/emulator/cuda_contexts_testing.h"
 
 namespace common {
 namespace {
-
-constexpr const char* kKernels = R"(
-#ifndef LF_EMULATED
-typedef long int64_t;
-#endif
-extern "C" __global__ void __launch_bounds__(32) add(const float* in, const float* more, float* out,
-    int64_t s0, int64_t units, char* scratch, int64_t scratch_stride) {
-  int64_t i = (int64_t)blockIdx.x * 32 + threadIdx.x;
-  if (i < s0) out[i] = in[i] + more[i];
-}
-)";
-using Values = std::vector<float>;
-constexpr int kGlobalCapture = 0;
-
-class CudaContextsTest : public testing::Test {
- protected:
-  static void SetUpTestSuite() {
-    ::setenv("LFARM_EMULATOR_GPUS", "2", 1);
-    auto nvrtc = Nvrtc::open();
-    ASSERT_TRUE(nvrtc.ok()) << nvrtc.error().message;
-    auto compiled = (*nvrtc)->compile(kKernels, "sm_90a", {});
-    ASSERT_TRUE(compiled.ok()) << compiled.error().message;
-    object = new Bytes(std::move(compiled->cubin));
-  }
-  static void TearDownTestSuite() { delete object; }
-  void SetUp() override {
-    auto driver = CudaDriver::open();
-    ASSERT_TRUE(driver.ok()) << driver.error().message;
-    driver_ = *driver;
-    ASSERT_EQ(calls().retain_context(&first_, 0), kCudaSuccess);
-    ASSERT_EQ(calls().retain_context(&second_, 1), kCudaSuccess);
-    ASSERT_EQ(calls().set_context(first_), kCudaSuccess);
-    ASSERT_EQ(calls().create_stream(&stream_, kCudaStreamNonBlocking), kCudaSuccess);
-    ASSERT_EQ(calls().set_context(nullptr), kCudaSuccess);
-    device_ = open_cuda_device().value();
-  }
-  void TearDown() override {
-    calls().set_context(first_);
-    calls().destroy_stream(stream_);
-    calls().set_context(nullptr);
-  }
-  const CudaCalls& calls() const { return driver_->calls(); }
-  CudaContext current() const {
-    CudaContext context = nullptr;
-    EXPECT_EQ(calls().get_context(&context), kCudaSuccess);
-    return context;
-  }
-
-  // state' = state + x; out = state + w. The state moves between two memories.
-  std::unique_ptr<Executor> load() {
-    PlanMaker m;
-    int state = m.input({4}, InputKind::kState), x = m.input({4});
-    int w = m.input({4}, InputKind::kWeight);
-    int fresh = m.mutate(0, {4}), sum = m.temporary({4}), out = m.output({4});
-    int add = m.kernel("add", Expr(4));
-    m.plan.kernels.back().entry.block = {32, 32, 0};
-    m.call(add, {state, x}, {fresh}, {4});
-    m.call(add, {state, w}, {sum}, {4});
-    m.call(add, {sum, x}, {out}, {4});
-    m.plan.key.target = device_->target();
-    auto source = [](const Digest&) { return Result<ByteView>(ByteView(*object)); };
-    auto executor = Executor::load(m.finish(*object), source, *device_);
-    EXPECT_TRUE(executor.ok()) << (executor.ok() ? "" : executor.error().message);
-    HostTensor zeros = HostTensor::zeros(DType::kFloat32, {4}).value();
-    EXPECT_TRUE((*executor)->set_state(0, zeros).ok());
-    EXPECT_TRUE((*executor)->bind_weight(2, zeros).ok());
-    return std::move(*executor);
-  }
-  DeviceMemory memory(const Values& values) {
-    DeviceMemory made = std::move(device_->allocate(values.size() * sizeof(float))).value();
-    EXPECT_TRUE(device_->copy_in(made.data(), std::as_bytes(std::span(values))).ok());
-    return made;
-  }
-  Values read(const std::byte* data) {
-    Values out(4);
-    EXPECT_TRUE(device_->copy_out(std::as_writable_bytes(std::span(out)), data).ok());
-    return out;
-  }
-  // As an application captures: whatever any of its threads does that is not safe breaks it.
-  void begin_capture() {
-    ASSERT_EQ(calls().set_context(first_), kCudaSuccess);
-    ASSERT_EQ(calls().begin_capture(stream_, kGlobalCapture), kCudaSuccess);
-  }
-  // Expects the capture to be whole.
-  CudaGraphExec end_capture() {
-    CudaGraph graph = nullptr;
-    EXPECT_EQ(calls().end_capture(stream_, &graph), kCudaSuccess);
-    CudaGraphExec made = nullptr;
-    if (graph != nullptr) {
-      EXPECT_EQ(calls().instantiate_graph(&made, graph, 0), kCudaSuccess);
-      calls().destroy_graph(graph);
-    }
-    return made;
-  }
-
-  static Bytes* object;
-  std::vector<int64_t> sizes_ = {4};
-  std::shared_ptr<const CudaDriver> driver_;
-  CudaContext first_ = nullptr, second_ = nullptr;
-  CudaStream stream_ = nullptr;
-  std::unique_ptr<Device> device_;
-};
-Bytes* CudaContextsTest::object = nullptr;
 
 TEST_F(CudaContextsTest, TheCurrentContextStaysWhatItWas) {
   for (CudaContext before : {CudaContext{nullptr}, second_, first_}) {
@@ -173,78 +70,155 @@ TEST_F(CudaContextsTest, EveryVisibleDeviceCanBeUsed) {
   }
 }
 
-TEST_F(CudaContextsTest, RunsGoIntoTheCallersCapture) {
+// An application may hold its contexts in a stack.
+TEST_F(CudaContextsTest, FailedCallsLeaveTheContextToo) {
+  auto driver = SharedLibrary::open({"libcuda.so.1"});
+  CudaResult (*push)(CudaContext) = nullptr;
+  CudaResult (*pop)(CudaContext*) = nullptr;
+  ASSERT_TRUE((*driver)->find(push, "cuCtxPushCurrent_v2"));
+  ASSERT_TRUE((*driver)->find(pop, "cuCtxPopCurrent_v2"));
+  ASSERT_EQ(push(first_), kCudaSuccess);
+  ASSERT_EQ(push(second_), kCudaSuccess);
   auto executor = load();
-  DeviceMemory x = memory({1, 2, 3, 4});
-  std::vector<TensorRef> inputs = {{DType::kFloat32, sizes_, x.data(), x.size(), true}};
   std::vector<DeviceTensor> outputs;
-  for (int k = 0; k < 3; ++k) ASSERT_TRUE(executor->run_on(stream_, inputs, outputs).ok());
-  EXPECT_EQ(read(outputs[0].data), (Values{3, 6, 9, 12}));
-  const int allocated = emulator::calls_of("cuMemAlloc");
-  const int replayed = emulator::calls_of("cuGraphLaunch");
-  begin_capture();
-  Status ran = executor->run_on(stream_, inputs, outputs);
-  EXPECT_TRUE(ran.ok()) << ran.error().message;
-  CudaGraphExec graph = end_capture();
-  ASSERT_NE(graph, nullptr);
-  EXPECT_EQ(emulator::calls_of("cuMemAlloc"), allocated);
-  EXPECT_EQ(emulator::calls_of("cuGraphLaunch"), replayed) << "a recording went into the capture";
-  EXPECT_EQ(read(outputs[0].data), (Values{3, 6, 9, 12})) << "the captured run ran";
-  // The caller's graph goes on with the state each time.
-  for (float k : {4.F, 5.F, 6.F}) {
-    ASSERT_EQ(calls().launch_graph(graph, stream_), kCudaSuccess);
-    ASSERT_EQ(calls().synchronise_stream(stream_), kCudaSuccess);
-    EXPECT_EQ(read(outputs[0].data), (Values{k, 2 * k, 3 * k, 4 * k}));
-  }
-  // So do later runs, and larger ones of others do not take the memory away.
-  ASSERT_TRUE(executor->run_on(stream_, inputs, outputs).ok());
-  EXPECT_EQ(read(outputs[0].data), (Values{7, 14, 21, 28}));
-  calls().destroy_graph_exec(graph);
-}
-
-TEST_F(CudaContextsTest, WhatCannotBeCapturedLeavesTheCaptureWhole) {
-  auto executor = load();
-  DeviceMemory x = memory({1, 2, 3, 4});
-  std::vector<TensorRef> inputs = {{DType::kFloat32, sizes_, x.data(), x.size(), true}};
-  std::vector<DeviceTensor> outputs;
-  begin_capture();
-  // Without a run before there is no memory, and nothing is made now.
+  HostTensor unfit = HostTensor::zeros(DType::kFloat64, {4}).value();
+  std::vector<TensorRef> inputs = {ref_of(unfit)};
   EXPECT_FALSE(executor->run_on(stream_, inputs, outputs).ok());
-  CudaGraphExec graph = end_capture();
-  EXPECT_NE(graph, nullptr);
-  calls().destroy_graph_exec(graph);
-  ASSERT_TRUE(executor->run_on(stream_, inputs, outputs).ok());
-  begin_capture();
-  HostTensor host = HostTensor::zeros(DType::kFloat32, {4}).value();
-  std::vector<TensorRef> from_host = {ref_of(host)};
-  std::vector<int64_t> times;
-  EXPECT_EQ(executor->run_on(stream_, from_host, outputs).error().code, Code::kInvalidInput);
-  EXPECT_EQ(executor->run_on(stream_, inputs, outputs, &times).error().code, Code::kInvalidInput);
-  EXPECT_TRUE(executor->run_on(stream_, inputs, outputs).ok());
-  graph = end_capture();
-  EXPECT_NE(graph, nullptr);
-  calls().destroy_graph_exec(graph);
+  EXPECT_FALSE(executor->run_on(reinterpret_cast<void*>(&inputs), inputs, outputs).ok());
+  EXPECT_FALSE(device_->allocate(size_t{1} << 40).ok());
+  EXPECT_FALSE(device_->load(digest_of("none"), as_bytes("no object")).ok());
+  EXPECT_FALSE(device_->launch(Launch{}).ok());
+  std::byte host{};
+  EXPECT_FALSE(device_->copy_out({&host, 1}, &host).ok());
+  auto missing = open_cuda_device({.index = 2});
+  ASSERT_FALSE(missing.ok());
+  EXPECT_EQ(missing.error().message, "there is no CUDA device 2, only 2");
+  CudaContext top = nullptr;
+  ASSERT_EQ(pop(&top), kCudaSuccess);
+  EXPECT_EQ(top, second_);
+  ASSERT_EQ(pop(&top), kCudaSuccess);
+  EXPECT_EQ(top, first_);
+  EXPECT_NE(pop(&top), kCudaSuccess) << "a call left a context behind";
 }
 
-TEST_F(CudaContextsTest, OtherThreadsAllocateWhileACallerCaptures) {
-  DeviceMemory large = memory(Values(1 << 20, 1));
-  begin_capture();
-  std::thread([&] {
-    large = {};
-    for (size_t bytes : {size_t{12345}, size_t{1} << 24}) {
-      EXPECT_TRUE(device_->allocate(bytes).ok());
-    }
-    EXPECT_TRUE(device_->allocate_host(4096).ok());
-    auto executor = load();
+TEST_F(CudaContextsTest, DevicesWorkAtOnce) {
+  auto second = open_device("cuda:1", 1);
+  ASSERT_TRUE(second.ok()) << second.error().message;
+  EXPECT_EQ(device_->ordinal(), 0);
+  EXPECT_EQ((*second)->ordinal(), 1);
+  auto work = [](Device& device, float step) {
+    auto executor = load(device);
+    DeviceMemory x = memory(device, Values(4, step));
+    std::vector<int64_t> sizes = {4};
+    std::vector<TensorRef> inputs = {{DType::kFloat32, sizes, x.data(), x.size(), true}};
     std::vector<DeviceTensor> outputs;
-    DeviceMemory x = memory({1, 2, 3, 4});
+    for (int k = 1; k <= 40; ++k) {
+      Status ran = executor->run_on(nullptr, inputs, outputs);
+      ASSERT_TRUE(ran.ok()) << ran.error().message;
+      // The state before the run, and x.
+      ASSERT_EQ(read(device, outputs[0].data), Values(4, step * static_cast<float>(k)));
+    }
+  };
+  std::thread other([&] { work(**second, 3); });
+  work(*device_, 2);
+  other.join();
+}
+
+// In a process of its own: no other test can use the device afterwards.
+using CudaContextsDeathTest = CudaContextsTest;
+TEST_F(CudaContextsDeathTest, AFaultOfOneDeviceIsNotTheOthers) {
+  auto fault = [this] {
+    auto second = open_device("cuda:1", 1).value();
+    auto module = second->load(digest_of(*object), *object).value();
+    DeviceMemory out = memory(*second, Values(4));
+    std::vector<void*> buffers = {out.data()};
+    Launch wild{module->entry("wild").value(), buffers, {}};
+    wild.block = {1, 1, 0};
+    bool is_sick =
+        second->launch(wild).ok() && second->synchronise().error().code == Code::kDeviceSick;
+    bool is_its = second->is_faulted() && !device_->is_faulted() && current() == nullptr;
+    bool is_well = read(memory({1, 2, 3, 4}).data()) == Values{1, 2, 3, 4};
+    std::_Exit(is_sick && is_its && is_well ? 0 : 1);
+  };
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(fault(), testing::ExitedWithCode(0), "");
+}
+
+TEST_F(CudaContextsTest, EachDeviceHasItsOwnClassAndTarget) {
+  std::string first = machine_class_of("cuda", 1), second = machine_class_of("cuda", 1, 1);
+  EXPECT_NE(first.find("132 SMs"), std::string::npos) << first;
+  EXPECT_NE(second.find("66 SMs"), std::string::npos) << second;
+  ::setenv("LFARM_EMULATOR_CAPABILITIES", "90,80", 1);
+  EXPECT_EQ(find_device("cuda")->target.name, "cuda-sm_90a");
+  EXPECT_EQ(find_device("cuda:1")->target.name, "cuda-sm_80");
+  EXPECT_EQ(open_device("cuda:1", 1).value()->target().name, "cuda-sm_80");
+  ::unsetenv("LFARM_EMULATOR_CAPABILITIES");
+}
+
+// An application's allocator, which keeps account.
+class Ledger {
+ public:
+  explicit Ledger(const CudaCalls& calls) : calls_(calls) {}
+  DeviceAllocator allocator() {
+    return {
+        [this](size_t bytes, int ordinal, void* stream) { return give(bytes, ordinal, stream); },
+        [this](void* data, size_t bytes, int ordinal, void* stream) {
+          std::lock_guard lock(mutex_);
+          auto entry = reinterpret_cast<CudaAddress>(data) - misplaced_by;
+          EXPECT_EQ(out_.at(entry), cat(bytes, " on ", ordinal, " for ", stream));
+          out_.erase(entry);
+          EXPECT_EQ(calls_.free(entry), kCudaSuccess);
+        }};
+  }
+  size_t out() const { return out_.size(); }
+  int given = 0;
+  size_t room = size_t{1} << 30;
+  CudaAddress misplaced_by = 0;
+
+ private:
+  void* give(size_t bytes, int ordinal, void* stream) {
+    std::lock_guard lock(mutex_);
+    CudaAddress address = 0;
+    if (bytes > room || calls_.allocate(&address, bytes) != kCudaSuccess) return nullptr;
+    EXPECT_NE(stream, nullptr);
+    ++given;
+    out_[address] = cat(bytes, " on ", ordinal, " for ", stream);
+    return reinterpret_cast<void*>(address + misplaced_by);  // NOLINT(performance-no-int-to-ptr)
+  }
+  const CudaCalls& calls_;
+  std::mutex mutex_;
+  std::map<CudaAddress, std::string> out_;
+};
+
+TEST_F(CudaContextsTest, MemoryComesFromTheCallersAllocator) {
+  Ledger ledger(calls());
+  auto opened = open_device("cuda:1", 1, ledger.allocator());
+  ASSERT_TRUE(opened.ok()) << opened.error().message;
+  Device& device = **opened;
+  {
+    auto executor = load(device);
+    DeviceMemory x = memory(device, {1, 2, 3, 4});
+    const size_t before = ledger.out();
     std::vector<TensorRef> inputs = {{DType::kFloat32, sizes_, x.data(), x.size(), true}};
-    for (int k = 0; k < 4; ++k) EXPECT_TRUE(executor->run_on(nullptr, inputs, outputs).ok());
-    EXPECT_EQ(read(outputs[0].data), (Values{4, 8, 12, 16}));
-  }).join();
-  CudaGraphExec graph = end_capture();
-  EXPECT_NE(graph, nullptr);
-  calls().destroy_graph_exec(graph);
+    std::vector<DeviceTensor> outputs;
+    for (int k = 0; k < 4; ++k) ASSERT_TRUE(executor->run_on(nullptr, inputs, outputs).ok());
+    EXPECT_EQ(read(device, outputs[0].data), (Values{4, 8, 12, 16}));
+    EXPECT_GT(ledger.out(), before);
+    EXPECT_EQ(ledger.given, static_cast<int>(ledger.out()))
+        << "memory was given back and asked for";
+    { DeviceMemory passing = memory(device, {1}); }
+    EXPECT_EQ(ledger.given, static_cast<int>(ledger.out()) + 1) << "freed memory was kept";
+    ledger.room = 1000;
+    auto large = device.allocate(5000);
+    ASSERT_FALSE(large.ok());
+    EXPECT_EQ(large.error().code, Code::kUnavailable);
+    EXPECT_EQ(large.error().message, "no room for 5000 bytes of device memory");
+    ledger.misplaced_by = 32;
+    EXPECT_EQ(device.allocate(64).error().code, Code::kInvalidInput);
+    ledger.misplaced_by = 0;
+  }
+  EXPECT_EQ(ledger.out(), 0u);
+  EXPECT_EQ(current(), nullptr);
 }
 
 }  // namespace

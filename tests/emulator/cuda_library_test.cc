@@ -1,9 +1,12 @@
 // liblfarm on tensors of the GPU's and on its caller's streams: if these fail, applications that
 // keep their data on the device get wrong answers, or pay for copies through the host.
+#include <chrono>
 #include <cstring>
 #include <map>
+#include <thread>
 
 #include "clients/runtime/c_tensor.h"
+#include "clients/runtime/include/lfarm.hpp"
 #include "common/cuda/driver.h"
 #include "tests/farm/library_testing.h"
 
@@ -20,11 +23,9 @@ using common::Status;
 // An application's own use of the GPU, in the context that liblfarm uses, too.
 class Gpu {
  public:
-  Gpu() : driver_(common::CudaDriver::open().value()) {
-    common::CudaContext context = nullptr;
-    auto ordinal = driver_->device(0)->ordinal;
-    EXPECT_EQ(calls().retain_context(&context, ordinal), common::kCudaSuccess);
-    EXPECT_EQ(calls().set_context(context), common::kCudaSuccess);
+  explicit Gpu(int ordinal = 0) : driver_(common::CudaDriver::open().value()), ordinal_(ordinal) {
+    EXPECT_EQ(calls().retain_context(&context_, ordinal), common::kCudaSuccess);
+    enter();
     for (CudaStream& stream : streams_) {
       EXPECT_EQ(calls().create_stream(&stream, common::kCudaStreamNonBlocking),
                 common::kCudaSuccess);
@@ -33,8 +34,14 @@ class Gpu {
   ~Gpu() {
     for (auto& [address, size] : memory_) calls().free(address);
     for (CudaStream stream : streams_) calls().destroy_stream(stream);
-    calls().release_context(driver_->device(0)->ordinal);
+    calls().release_context(ordinal_);
   }
+  void enter() const { EXPECT_EQ(calls().set_context(context_), common::kCudaSuccess); }
+  bool is_current() const {
+    common::CudaContext now = nullptr;
+    return calls().get_context(&now) == common::kCudaSuccess && now == context_;
+  }
+  const common::CudaCalls& calls() const { return driver_->calls(); }
   Gpu(const Gpu&) = delete;
   Gpu& operator=(const Gpu&) = delete;
 
@@ -64,8 +71,9 @@ class Gpu {
   }
 
  private:
-  const common::CudaCalls& calls() const { return driver_->calls(); }
   std::shared_ptr<const common::CudaDriver> driver_;
+  int ordinal_;
+  common::CudaContext context_ = nullptr;
   CudaStream streams_[2] = {};
   std::map<CudaAddress, size_t> memory_;
 };
@@ -133,7 +141,7 @@ class GpuInstance final : public clients::Instance {
  private:
   HostTensor fetch(const lfarm_tensor& tensor, CudaStream stream) const {
     clients::TakenTensor taken;
-    auto ref = clients::take_c(tensor, tensor.dtype.code == 5, true, &taken).value();
+    auto ref = clients::take_c(tensor, tensor.dtype.code == 5, tensor.device.id, &taken).value();
     HostTensor out =
         HostTensor::uninitialized(ref.dtype, {ref.sizes.begin(), ref.sizes.end()}).value();
     gpu_->download(out.mutable_bytes(), tensor.data, stream);
@@ -301,6 +309,260 @@ TEST_F(CudaLibrary, AnIndexThatIsOutOfRangeIsReportedOnce) {
   lfarm_session_free(session);
   up.signal(SIGTERM);
   EXPECT_EQ(up.wait(), 0) << up.err();
+}
+
+// As PyTorch captures: no thread may do what is not safe meanwhile.
+class LibraryCapture {
+ public:
+  LibraryCapture(const Gpu& gpu, CudaStream stream) : calls_(gpu.calls()), stream_(stream) {
+    EXPECT_EQ(calls_.begin_capture(stream, 0), common::kCudaSuccess);
+  }
+  // Null when the capture was broken.
+  common::CudaGraphExec end() {
+    common::CudaGraph graph = nullptr;
+    EXPECT_EQ(calls_.end_capture(stream_, &graph), common::kCudaSuccess);
+    common::CudaGraphExec made = nullptr;
+    if (graph != nullptr) calls_.instantiate_graph(&made, graph, 0);
+    return made;
+  }
+
+ private:
+  const common::CudaCalls& calls_;
+  CudaStream stream_;
+};
+
+TEST_F(CudaLibrary, CallsGoIntoCapturesOnEveryGpu) {
+  cli_testing::Invocation up = start({"up", "--device", "cuda", "--workers", "1"});
+  ASSERT_TRUE(up.until_out("farm at ")) << up.err();
+  Gpu second(1);
+  for (Gpu* gpu : {&gpu_, &second}) {
+    const int ordinal = gpu == &second ? 1 : 0;
+    gpu->enter();
+    CudaStream stream = gpu->stream(0);
+    lfarm_session* session = open(600'000, ordinal == 1 ? "cuda:1" : "cuda");
+    lfarm_model* loaded = load(session, "mlp");
+    lfarm_instance* instance = instance_of(loaded);
+    ASSERT_EQ(lfarm_instance_plan(instance, nullptr), 1);
+    EXPECT_TRUE(gpu->is_current());
+    std::vector<float> data(3 * 16, 0.5F);
+    int64_t shape[2] = {3, 16};
+    lfarm_tensor input{gpu->upload(std::as_bytes(std::span(data)), stream),
+                       {2, ordinal},
+                       2,
+                       {2, 32, 1},
+                       shape,
+                       nullptr,
+                       0};
+    lfarm_outputs* outputs = nullptr;
+    lfarm_error* error = nullptr;
+    {
+      LibraryCapture capture(*gpu, stream);
+      EXPECT_NE(lfarm_instance_run_on(instance, stream, &input, 1, &outputs, &error), LFARM_OK);
+      EXPECT_FALSE(take(error).empty());
+      EXPECT_TRUE(gpu->is_current());
+      EXPECT_NE(capture.end(), nullptr) << "a call that cannot be captured broke the capture";
+    }
+    auto result = [&](const lfarm_tensor& value) {
+      std::vector<float> host(static_cast<size_t>(value.shape[0] * value.shape[1]));
+      gpu->download(std::as_writable_bytes(std::span(host)), value.data, stream);
+      return host;
+    };
+    ASSERT_EQ(lfarm_instance_run_on(instance, stream, &input, 1, &outputs, &error), LFARM_OK)
+        << take(error);
+    const lfarm_tensor own = *lfarm_outputs_get(outputs, 0);
+    EXPECT_EQ(own.device.id, ordinal);
+    const std::vector<float> first = result(own);
+    lfarm_tensor mine = own;
+    mine.data = gpu->allocate(first.size() * sizeof(float));
+    lfarm_outputs* wrapped = nullptr;
+    ASSERT_EQ(lfarm_outputs_wrap(instance, &mine, 1, &wrapped, &error), LFARM_OK) << take(error);
+    LibraryCapture capture(*gpu, stream);
+    EXPECT_EQ(lfarm_instance_run_on(instance, stream, &input, 1, &wrapped, &error), LFARM_OK)
+        << take(error);
+    common::CudaGraphExec graph = capture.end();
+    ASSERT_NE(graph, nullptr);
+    for (float value : {0.5F, -2.0F, 3.0F}) {
+      std::fill(data.begin(), data.end(), value);
+      EXPECT_EQ(gpu->calls().copy_in(reinterpret_cast<CudaAddress>(input.data), data.data(),
+                                     data.size() * sizeof(float), stream),
+                common::kCudaSuccess);
+      EXPECT_EQ(gpu->calls().launch_graph(graph, stream), common::kCudaSuccess);
+      std::vector<float> replayed = result(mine);
+      EXPECT_EQ(replayed == first, value == 0.5F);
+      ASSERT_EQ(lfarm_instance_run_on(instance, stream, &input, 1, &outputs, &error), LFARM_OK);
+      EXPECT_EQ(replayed, result(own));
+    }
+    gpu->calls().destroy_graph_exec(graph);
+    input.device.id = 1 - ordinal;
+    EXPECT_EQ(lfarm_instance_run_on(instance, stream, &input, 1, &outputs, &error), LFARM_INVALID);
+    EXPECT_NE(take(error).find("but the session runs on GPU"), std::string::npos);
+    lfarm_outputs_free(outputs);
+    lfarm_outputs_free(wrapped);
+    lfarm_instance_free(instance);
+    lfarm_model_free(loaded);
+    lfarm_session_free(session);
+    EXPECT_TRUE(gpu->is_current());
+  }
+  gpu_.enter();
+  up.signal(SIGTERM);
+  EXPECT_EQ(up.wait(), 0) << up.err();
+}
+
+// Memory of the application's, which is gone once it is given back.
+class PlainMemory {
+ public:
+  explicit PlainMemory(const Gpu& gpu) : calls_(gpu.calls()) {}
+  lfarm_allocator functions() {
+    lfarm_allocator out{};
+    out.size = sizeof out;
+    out.context = this;
+    out.allocate = [](void* context, size_t bytes, int32_t, void*) {
+      CudaAddress address = 0;
+      EXPECT_EQ(static_cast<PlainMemory*>(context)->calls_.allocate(&address, bytes),
+                common::kCudaSuccess);
+      return reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr)
+    };
+    out.release = [](void* context, void* data, size_t, int32_t, void*) {
+      static_cast<PlainMemory*>(context)->calls_.free(reinterpret_cast<CudaAddress>(data));
+    };
+    return out;
+  }
+
+ private:
+  const common::CudaCalls& calls_;
+};
+
+// A plan that calls leave, here because its farm has revoked it, stays as long as the instance.
+TEST_F(CudaLibrary, GraphsOutliveThePlanOfTheirCalls) {
+  cli_testing::Invocation up = start({"up", "--device", "cuda", "--workers", "1"});
+  ASSERT_TRUE(up.until_out("farm at ")) << up.err();
+  lfarm_options wanted = options(600'000, "cuda");
+  wanted.revocations_ms = 20;
+  PlainMemory memory(gpu_);
+  lfarm_allocator allocator = memory.functions();
+  lfarm_session* session = nullptr;
+  lfarm_error* error = nullptr;
+  ASSERT_EQ(lfarm_session_open_with(&wanted, &allocator, &session, &error), LFARM_OK);
+  lfarm_model* loaded = load(session, "mlp");
+  lfarm_instance* instance = instance_of(loaded);
+  CudaStream stream = gpu_.stream(0);
+  std::vector<float> data(3 * 16, 0.5F), first(3 * 4), later(3 * 4);
+  int64_t shape[2] = {3, 16}, out_shape[2] = {3, 4};
+  lfarm_tensor input{gpu_.upload(std::as_bytes(std::span(data)), stream),
+                     {2, 0},
+                     2,
+                     {2, 32, 1},
+                     shape,
+                     nullptr,
+                     0};
+  lfarm_tensor mine{gpu_.allocate(48), {2, 0}, 2, {2, 32, 1}, out_shape, nullptr, 0};
+  lfarm_outputs* outputs = nullptr;
+  ASSERT_EQ(lfarm_outputs_wrap(instance, &mine, 1, &outputs, &error), LFARM_OK) << take(error);
+  auto run = [&] { return lfarm_instance_run_on(instance, stream, &input, 1, &outputs, &error); };
+  ASSERT_EQ(run(), LFARM_OK) << take(error);
+  gpu_.download(std::as_writable_bytes(std::span(first)), mine.data, stream);
+  LibraryCapture capture(gpu_, stream);
+  EXPECT_EQ(run(), LFARM_OK) << take(error);
+  common::CudaGraphExec graph = capture.end();
+  ASSERT_NE(graph, nullptr);
+  lfarm_plan plan{};
+  plan.size = sizeof plan;
+  ASSERT_EQ(lfarm_instance_plan(instance, &plan), 1);
+  cli_testing::Invocation revoke = start({"cache", "revoke", std::string(plan.id)});
+  ASSERT_EQ(revoke.wait(), 0) << revoke.err();
+  const std::string id = plan.id;
+  auto has_left = [&] { return lfarm_instance_plan(instance, &plan) == 0 || plan.id != id; };
+  for (int k = 0; k < 3000 && !has_left(); ++k) {
+    ASSERT_EQ(run(), LFARM_OK) << take(error);
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  ASSERT_TRUE(has_left());
+  EXPECT_EQ(gpu_.calls().launch_graph(graph, stream), common::kCudaSuccess);
+  gpu_.download(std::as_writable_bytes(std::span(later)), mine.data, stream);
+  EXPECT_EQ(later, first);
+  gpu_.calls().destroy_graph_exec(graph);
+  lfarm_outputs_free(outputs);
+  lfarm_instance_free(instance);
+  lfarm_model_free(loaded);
+  lfarm_session_free(session);
+  up.signal(SIGTERM);
+  EXPECT_EQ(up.wait(), 0) << up.err();
+}
+
+// The interpreter's calls wait for the device, which no capture can.
+TEST_F(CudaLibrary, TheInterpreterLeavesCapturesWhole) {
+  lfarm_session* session = open(0, "cuda");
+  lfarm_model* loaded = load(session, "mlp");
+  lfarm_instance* instance = instance_of(loaded);
+  std::vector<float> data(3 * 16, 0.5F);
+  int64_t shape[2] = {3, 16};
+  lfarm_tensor input{gpu_.upload(std::as_bytes(std::span(data)), gpu_.stream(0)),
+                     {2, 0},
+                     2,
+                     {2, 32, 1},
+                     shape,
+                     nullptr,
+                     0};
+  lfarm_outputs* outputs = nullptr;
+  lfarm_error* error = nullptr;
+  LibraryCapture capture(gpu_, gpu_.stream(0));
+  EXPECT_EQ(lfarm_instance_run_on(instance, gpu_.stream(0), &input, 1, &outputs, &error),
+            LFARM_INVALID);
+  EXPECT_NE(take(error).find("cannot be captured"), std::string::npos);
+  EXPECT_NE(capture.end(), nullptr);
+  lfarm_instance_free(instance);
+  lfarm_model_free(loaded);
+  lfarm_session_free(session);
+}
+
+// Through the C++ interface, whose functions end with the session's last object.
+TEST_F(CudaLibrary, ApplicationsGiveTheMemory) {
+  std::map<void*, size_t> out;
+  int given = 0;
+  auto alive = std::make_shared<int>(0);
+  {
+    lfarm::Allocator allocator;
+    allocator.allocate = [&, alive](size_t bytes, int device, void*) {
+      EXPECT_EQ(device, 0);
+      CudaAddress address = 0;
+      EXPECT_EQ(gpu_.calls().allocate(&address, bytes), common::kCudaSuccess);
+      ++given;
+      void* data = reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr)
+      out[data] = bytes;
+      return data;
+    };
+    allocator.release = [&](void* data, size_t bytes, int, void*) {
+      EXPECT_EQ(out.at(data), bytes);
+      out.erase(data);
+      gpu_.calls().free(reinterpret_cast<CudaAddress>(data));
+    };
+    lfarm::Options options;
+    std::string state = path("state");
+    options.state = state.c_str();
+    options.device = "cuda";
+    options.deadline_ms = 0;
+    lfarm::Session session(options, std::move(allocator));
+    lfarm::Instance instance = session.load(model("mlp")).instance();
+    std::vector<float> data(3 * 16, 0.5F);
+    std::vector<lfarm::Tensor> inputs = {lfarm::Tensor::on_gpu(
+        static_cast<float*>(gpu_.upload(std::as_bytes(std::span(data)), gpu_.stream(0))), {3, 16})};
+    gpu_.download({}, nullptr, gpu_.stream(0));
+    lfarm::Outputs outputs;
+    instance.run_on(nullptr, inputs, outputs);
+    EXPECT_GT(given, 0);
+    auto* mine = static_cast<float*>(gpu_.allocate(3 * 16 * sizeof(float)));
+    lfarm::Outputs wrapped = instance.wrap({lfarm::Tensor::on_gpu(mine, {3, 4})});
+    instance.run_on(nullptr, inputs, wrapped);
+    EXPECT_EQ(wrapped.data<float>(0), mine);
+    EXPECT_GT(alive.use_count(), 1);
+  }
+  EXPECT_TRUE(out.empty());
+  EXPECT_EQ(alive.use_count(), 1) << "the application's functions were not let go";
+  lfarm_allocator half{sizeof half, nullptr, nullptr, nullptr, nullptr};
+  lfarm_session* session = nullptr;
+  lfarm_error* error = nullptr;
+  EXPECT_EQ(lfarm_session_open_with(nullptr, &half, &session, &error), LFARM_INVALID);
+  EXPECT_EQ(take(error), "an allocator needs both allocate and release");
 }
 
 TEST_F(CudaLibrary, TheCpuHasNeitherStreamsNorTheGpusMemory) {

@@ -8,6 +8,9 @@
  * there that says what went wrong, where, and what to do; the caller frees it. Objects are
  * reference-counted inside: a model may be freed before its instances, a session before its models.
  *
+ * A thread's current CUDA context, or that it has none, is after each function what it was before.
+ * Sessions of several GPUs live side by side in one process.
+ *
  * The interface only grows: what is compiled against one version runs with any later one of the
  * same LFARM_ABI_VERSION. */
 #ifndef LFARM_H
@@ -78,6 +81,23 @@ typedef struct lfarm_tensor {
 
 /* ---- Sessions -------------------------------------------------------------------------------- */
 
+/* Where a session's memory on a GPU comes from instead of the CUDA driver, such as an application's
+ * caching allocator. Any thread may call, also several at once; the device's primary context is
+ * current then. `stream` is a CUstream of the session's own, in whose order alone the memory is
+ * used. What a session keeps between calls is given back with the instances and outputs that use
+ * it. */
+typedef struct lfarm_allocator {
+  size_t size; /* of this struct, set by the caller */
+  void* context;
+  /* At least that many bytes of GPU number `device`, at a multiple of 64; NULL: there is no room.
+   */
+  void* (*allocate)(void* context, size_t bytes, int32_t device, void* stream);
+  /* What allocate() gave, with the same arguments; work on the stream may still use it. */
+  void (*release)(void* context, void* data, size_t bytes, int32_t device, void* stream);
+  /* After the last call of the others, or when the session is not opened; may be NULL. */
+  void (*destroy)(void* context);
+} lfarm_allocator;
+
 /* Fill it with lfarm_options_init() and change what should be otherwise. Strings are copied. */
 typedef struct lfarm_options {
   size_t size;      /* of this struct, set by lfarm_options_init() */
@@ -86,7 +106,7 @@ typedef struct lfarm_options {
   const char* keys;     /* file of this client's CURVE keys; NULL: one in the state directory */
   const char* trust;    /* the farm's signing key; NULL: the one it had when it was first met */
   const char* state;    /* directory of keys and cached plans; NULL: as `lfarm --state` */
-  const char* device;   /* "auto", "cpu", "cuda", or "cuda:1" for the second GPU */
+  const char* device;   /* "auto", "cpu", "cuda" for GPU 0, or "cuda:1" for the second GPU */
   const char* numerics; /* "strict", or "relaxed": holds while all values are finite */
   int32_t threads;      /* of the host, that share one call; 0: as many as the machine has */
   int64_t deadline_ms;  /* how long lfarm_instance_create() waits for the plan */
@@ -105,6 +125,11 @@ typedef struct lfarm_session lfarm_session;
 /* `options` may be NULL. Asks no farm yet. */
 LFARM_API lfarm_status lfarm_session_open(const lfarm_options* options, lfarm_session** session,
                                           lfarm_error** error);
+/* The same with memory of the application's, where the device is a GPU. `allocator` is copied;
+ * NULL: the CUDA driver's memory. */
+LFARM_API lfarm_status lfarm_session_open_with(const lfarm_options* options,
+                                               const lfarm_allocator* allocator,
+                                               lfarm_session** session, lfarm_error** error);
 /* Waits for calls of its own to farms to end, not for searches. */
 LFARM_API void lfarm_session_free(lfarm_session* session);
 
@@ -187,16 +212,19 @@ typedef struct lfarm_outputs lfarm_outputs;
 LFARM_API lfarm_status lfarm_instance_run(lfarm_instance* instance, const lfarm_tensor* inputs,
                                           size_t count, lfarm_outputs** outputs,
                                           lfarm_error** error);
-/* The same with outputs in the memory of the session's device, where inputs should lie too: nothing
- * of them goes through the host. `stream`: a CUstream of the GPU's primary context, on which the
- * call is put and not waited for, unless an input lies in host memory; inputs stay unchanged and
- * outputs where they are until the stream has passed the call. NULL: done on return. Calls of one
- * session run one after another, whatever their streams. LFARM_INVALID for a stream where the
- * session's device has none. A stream that is being captured gets the call into its graph: a call
- * of the same sizes has to come before, and the graph must end before the instance does and not run
- * beside its calls. Outputs that are freed may be written by later calls of the session.
- * LFARM_OUT_OF_RANGE may be about an earlier call: one that was put on a stream is not waited for,
- * and reported by the next call after the stream has passed it, which is not made then. */
+/* The same with outputs in the memory of the session's device, where inputs
+ * should lie too: nothing of them goes through the host. `stream`: a CUstream of the GPU's primary
+ * context, on which the call is put and not waited for, unless an input lies in host memory; inputs
+ * stay unchanged and outputs where they are until the stream has passed the call. NULL: done on
+ * return. Calls of one session run one after another, whatever their streams. LFARM_INVALID for a
+ * stream where the session's device has none. A stream that is being captured gets the call into
+ * its graph, which allocates nothing: a call of the same sizes has to come before, and outputs go
+ * where that one's went or into memory of the caller's (lfarm_outputs_wrap); LFARM_INVALID or
+ * LFARM_UNSUPPORTED say what is missing, and leave the capture whole. The graph must end before the
+ * instance does and not run beside its calls; replays and calls that take turns go on with one
+ * state. Outputs that are freed may be written by later calls of the session. LFARM_OUT_OF_RANGE
+ * may be about an earlier call: one that was put on a stream is not waited for, and reported by the
+ * next call after the stream has passed it, which is not made then. */
 LFARM_API lfarm_status lfarm_instance_run_on(lfarm_instance* instance, void* stream,
                                              const lfarm_tensor* inputs, size_t count,
                                              lfarm_outputs** outputs, lfarm_error** error);

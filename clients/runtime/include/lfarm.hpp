@@ -67,17 +67,23 @@ struct Options : lfarm_options {
   Options() { lfarm_options_init(this); }
 };
 
+// Device memory of the application's: see lfarm_allocator, whose members these are.
+struct Allocator {
+  std::function<void*(std::size_t bytes, int device, void* stream)> allocate;
+  std::function<void(void* data, std::size_t bytes, int device, void* stream)> release;
+};
+
 // A row-major view of the caller's memory, which stays where it is during the call.
 class Tensor {
  public:
   template <class T>
   Tensor(T* data, std::vector<std::int64_t> shape)
       : data_(data), dtype_(detail::TypeOf<T>::value), shape_(std::move(shape)) {}
-  // The same for memory of the GPU's.
+  // The same for memory of a GPU's.
   template <class T>
-  static Tensor on_gpu(T* data, std::vector<std::int64_t> shape) {
+  static Tensor on_gpu(T* data, std::vector<std::int64_t> shape, int device = 0) {
     Tensor tensor(data, std::move(shape));
-    tensor.device_ = {2, 0};
+    tensor.device_ = {2, device};
     return tensor;
   }
 
@@ -138,6 +144,18 @@ class Instance {
     fill(inputs, outputs, [&](const lfarm_tensor* views, lfarm_outputs** out, lfarm_error** error) {
       return lfarm_instance_run_on(handle_.get(), stream, views, inputs.size(), out, error);
     });
+  }
+  // Outputs for run_on() in the caller's memory, one tensor for each value: see lfarm_outputs_wrap.
+  Outputs wrap(std::vector<Tensor> values) {
+    std::vector<lfarm_tensor> views;
+    for (Tensor& value : values) views.push_back(value.view());
+    lfarm_outputs* outputs = nullptr;
+    detail::check([&](lfarm_error** error) {
+      return lfarm_outputs_wrap(handle_.get(), views.data(), views.size(), &outputs, error);
+    });
+    Outputs wrapped;
+    wrapped.handle_.reset(outputs);
+    return wrapped;
   }
   // Calls `profiler` after every call from now on; an empty one: no more. It must not throw.
   void set_profiler(std::function<void(const lfarm_profile&)> profiler) {
@@ -216,11 +234,21 @@ class Model {
 // Where plans come from and what they run on; any thread may use it.
 class Session {
  public:
-  explicit Session(const Options& options = Options()) {
-    lfarm_session* session = nullptr;
-    detail::check(
-        [&](lfarm_error** error) { return lfarm_session_open(&options, &session, error); });
-    handle_.reset(session);
+  explicit Session(const Options& options = Options()) { open(options, nullptr); }
+  // With memory of the application's, whose functions live as long as anything of the session.
+  Session(const Options& options, Allocator allocator) {
+    lfarm_allocator hook{};
+    hook.size = sizeof hook;
+    hook.context = new Allocator(std::move(allocator));
+    hook.allocate = [](void* context, std::size_t bytes, std::int32_t device, void* stream) {
+      return static_cast<Allocator*>(context)->allocate(bytes, device, stream);
+    };
+    hook.release = [](void* context, void* data, std::size_t bytes, std::int32_t device,
+                      void* stream) {
+      static_cast<Allocator*>(context)->release(data, bytes, device, stream);
+    };
+    hook.destroy = [](void* context) { delete static_cast<Allocator*>(context); };
+    open(options, &hook);
   }
   Model load(const std::string& path) {
     lfarm_model* model = nullptr;
@@ -240,6 +268,13 @@ class Session {
   }
 
  private:
+  void open(const Options& options, const lfarm_allocator* allocator) {
+    lfarm_session* session = nullptr;
+    detail::check([&](lfarm_error** error) {
+      return lfarm_session_open_with(&options, allocator, &session, error);
+    });
+    handle_.reset(session);
+  }
   detail::Owner<lfarm_session, lfarm_session_free> handle_;
 };
 

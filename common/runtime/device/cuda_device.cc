@@ -169,7 +169,7 @@ class CudaDevice final : public Device {
  public:
   CudaDevice(std::shared_ptr<CudaSession> session, CudaDeviceOptions options)
       : session_(std::move(session)),
-        options_(options),
+        options_(std::move(options)),
         target_(target_of(session_->facts())),
         recorder_(session_) {
     auto watched = NvmlDevice::open(session_->facts().uuid);
@@ -178,10 +178,12 @@ class CudaDevice final : public Device {
   ~CudaDevice() override {
     CudaScope scope(*session_);
     if (scope.ok()) session_->calls().synchronise_stream(session_->stream());
+    library_.reset();  // its handle is the context's
   }
 
   const Target& target() const override { return target_; }
   bool uses_host_memory() const override { return false; }
+  int ordinal() const override { return session_->facts().ordinal; }
   int concurrency() const override { return 1; }
 
   Result<std::shared_ptr<Module>> load(const Digest& digest, ByteView object) override {
@@ -229,6 +231,12 @@ class CudaDevice final : public Device {
     return session_->give_stream_back();
   }
   bool is_capturing() const override { return session_->is_capturing(); }
+  Result<bool> is_captured(void* stream) override {
+    CudaScope scope(*session_);
+    LFARM_RETURN_IF_ERROR(scope.status());
+    LFARM_ASSIGN_OR_RETURN(int status, session_->capture_status(static_cast<CudaStream>(stream)));
+    return status != kCudaCaptureNone;
+  }
   std::unique_ptr<Timer> make_timer(size_t marks) override {
     CudaScope scope(*session_);  // what fails here fails again at the first mark
     return std::make_unique<CudaTimer>(session_, marks);
@@ -315,12 +323,10 @@ Result<std::shared_ptr<std::byte[]>> CudaDevice::allocate_host(size_t bytes) {
   if (session_->is_capturing()) {
     return unsupported("no memory is allocated while the stream is captured: run once before");
   }
-  CudaRelaxedCapture relaxed(session_->calls());
   void* data = nullptr;
   LFARM_RETURN_IF_ERROR(check(session_->calls().allocate_host(&data, bytes, 0), "cuMemHostAlloc"));
   auto free = [session = session_](std::byte* host) {
     CudaScope scope(*session);
-    CudaRelaxedCapture relaxed(session->calls());
     if (scope.ok()) session->calls().free_host(host);
   };
   return std::shared_ptr<std::byte[]>(static_cast<std::byte*>(data), std::move(free));
@@ -510,7 +516,8 @@ Result<Target> find_cuda_target(int index) {
 
 Result<std::unique_ptr<Device>> open_cuda_device(CudaDeviceOptions options) {
   LFARM_ASSIGN_OR_RETURN(auto driver, CudaDriver::open());
-  LFARM_ASSIGN_OR_RETURN(auto session, CudaSession::open(std::move(driver), options.index));
+  LFARM_ASSIGN_OR_RETURN(auto session,
+                         CudaSession::open(std::move(driver), options.index, options.allocator));
   return std::unique_ptr<Device>(std::make_unique<CudaDevice>(std::move(session), options));
 }
 

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "common/runtime/device/device.h"
+#include "common/runtime/device/device_allocator.h"
 
 namespace common {
 
@@ -18,6 +19,7 @@ struct CudaDeviceOptions {
   // Refuse products for whose sizes the library lists too few algorithms, so that a measurement is
   // of what was asked for; else such products take the first.
   bool exact_algorithms = false;
+  DeviceAllocator allocator;  // of all device memory
 };
 
 // A device with its primary context, which other users of CUDA in this process share. A thread's

@@ -10,34 +10,28 @@
 #include <vector>
 
 #include "common/cuda/driver.h"
+#include "common/runtime/device/device_allocator.h"
 
 namespace common {
 
-// While it lives the calling thread may allocate and free, whatever other threads capture, and
-// their captures stay whole.
-class CudaRelaxedCapture {
- public:
-  explicit CudaRelaxedCapture(const CudaCalls& calls) : calls_(calls) {
-    calls_.exchange_capture_mode(&mode_);
-  }
-  ~CudaRelaxedCapture() { calls_.exchange_capture_mode(&mode_); }
-  CudaRelaxedCapture(const CudaRelaxedCapture&) = delete;
-  CudaRelaxedCapture& operator=(const CudaRelaxedCapture&) = delete;
-
- private:
-  const CudaCalls& calls_;
-  int mode_ = kCudaCaptureRelaxed;  // then what it was before
-};
-
 // Memory is used again for requests of the same rounded size alone, so that nothing is wasted and
 // what is written beyond a buffer's end is as likely to be noticed as in fresh memory. Thread-safe.
-// Callers make the context current, and use memory in the order of one stream, so that what was
+// Callers hold a CudaScope, and use memory in the order of one stream, so that what was
 // freed may still be in use by launches that come before its next user's.
 class CudaMemoryPool {
  public:
-  // Of freed memory at most `kept_bytes_max` is kept.
-  CudaMemoryPool(std::shared_ptr<const CudaDriver> driver, size_t kept_bytes_max)
-      : driver_(std::move(driver)), kept_bytes_max_(kept_bytes_max) {}
+  // Of freed memory at most `kept_bytes_max` is kept, and none that a caller's allocator gave,
+  // which has others to give it to.
+  CudaMemoryPool(std::shared_ptr<const CudaDriver> driver, size_t kept_bytes_max,
+                 DeviceAllocator allocator = {})
+      : driver_(std::move(driver)),
+        allocator_(std::move(allocator)),
+        kept_bytes_max_(allocator_ ? 0 : kept_bytes_max) {}
+  // What a caller's allocator is told: whose memory it is, and in which stream's order it is used.
+  void set_place(CudaOrdinal ordinal, CudaStream stream) {
+    ordinal_ = ordinal;
+    stream_ = stream;
+  }
 
   // At least 256-byte aligned. kUnavailable when there is no room.
   Result<CudaAddress> allocate(size_t bytes);
@@ -45,13 +39,18 @@ class CudaMemoryPool {
   std::optional<CudaAddress> allocate_kept(size_t bytes);
   // `keeps`: whatever is kept already.
   void release(CudaAddress address, size_t bytes, bool keeps = false);
-  // Gives everything kept back to the driver.
+  // Gives everything kept back.
   void trim();
 
  private:
-  Result<CudaAddress> allocate_from_driver(size_t bytes);
+  Result<CudaAddress> allocate_fresh(size_t bytes);
+  Result<CudaAddress> allocate_from_caller(size_t bytes);
+  void give_back(CudaAddress address, size_t bytes);
 
   std::shared_ptr<const CudaDriver> driver_;
+  DeviceAllocator allocator_;
+  CudaOrdinal ordinal_ = 0;
+  CudaStream stream_ = nullptr;
   size_t kept_bytes_max_;
   std::mutex mutex_;  // guards what follows
   size_t kept_bytes_ = 0;

@@ -13,28 +13,30 @@ constexpr int kOverlappingMajor = 9;
 }  // namespace
 
 CudaSession::CudaSession(std::shared_ptr<const CudaDriver> driver, CudaDeviceFacts facts,
-                         CudaContext context)
+                         CudaContext context, DeviceAllocator allocator)
     : driver_(std::move(driver)),
       facts_(std::move(facts)),
       context_(context),
       overlaps_kernels_(facts_.major >= kOverlappingMajor &&
                         driver_->version_number() >= kCudaProgrammaticGraphs),
-      pool_(driver_, static_cast<size_t>(facts_.memory_bytes / kKeptMemoryDivisor)) {}
+      pool_(driver_, static_cast<size_t>(facts_.memory_bytes / kKeptMemoryDivisor),
+            std::move(allocator)) {}
 
 Result<std::shared_ptr<CudaSession>> CudaSession::open(std::shared_ptr<const CudaDriver> driver,
-                                                       int index) {
+                                                       int index, DeviceAllocator allocator) {
   LFARM_ASSIGN_OR_RETURN(CudaDeviceFacts facts, driver->device(index));
   CudaContext context = nullptr;
   LFARM_RETURN_IF_ERROR(driver->check(driver->calls().retain_context(&context, facts.ordinal),
                                       "cuDevicePrimaryCtxRetain"));
   std::shared_ptr<CudaSession> session(
-      new CudaSession(std::move(driver), std::move(facts), context));
+      new CudaSession(std::move(driver), std::move(facts), context, std::move(allocator)));
   CudaScope scope(*session);
   LFARM_RETURN_IF_ERROR(scope.status());
   for (CudaStream* stream : {&session->stream_, &session->capture_stream_}) {
     LFARM_RETURN_IF_ERROR(session->check(
         session->calls().create_stream(stream, kCudaStreamNonBlocking), "cuStreamCreate"));
   }
+  session->pool_.set_place(session->facts_.ordinal, session->stream_);
   return session;
 }
 
@@ -43,8 +45,8 @@ CudaSession::~CudaSession() {
     if (order_event_ != nullptr) calls().destroy_event(order_event_);
     for (CudaEvent event : events_) calls().destroy_event(event);
     if (capture_stream_ != nullptr) calls().destroy_stream(capture_stream_);
-    if (stream_ != nullptr) calls().destroy_stream(stream_);
     pool_.trim();
+    if (stream_ != nullptr) calls().destroy_stream(stream_);
   }
   calls().release_context(facts_.ordinal);
 }
@@ -57,22 +59,26 @@ Status CudaSession::put_in_order(CudaStream first, CudaStream last) {
   return check(calls().wait_event(last, order_event_, 0), "cuStreamWaitEvent");
 }
 
-// Waiting for events of other streams would break the capture.
-Status CudaSession::check_capture(CudaStream stream) {
+Result<int> CudaSession::capture_status(CudaStream stream) {
   int status = kCudaCaptureNone;
   LFARM_RETURN_IF_ERROR(check(calls().is_capturing(stream, &status), "cuStreamIsCapturing"));
+  return status;
+}
+
+// Waiting for events of other streams would break a capture.
+Status CudaSession::order_borrowed(CudaStream stream) {
+  LFARM_ASSIGN_OR_RETURN(int status, capture_status(stream));
   borrowed_captures_ = status != kCudaCaptureNone;
   if (!borrowed_captures_) return put_in_order(stream_, stream);
   if (status != kCudaCaptureActive) {
     return invalid_input("the stream's capture has failed before: end it, and look for its error");
   }
-  CudaRelaxedCapture relaxed(calls());
   return check(calls().synchronise_stream(stream_), "cuStreamSynchronize");
 }
 
 Status CudaSession::borrow(CudaStream stream) {
   turn_mutex_.lock();
-  Status ordered = check_capture(stream);
+  Status ordered = order_borrowed(stream);
   if (!ordered.ok()) {
     turn_mutex_.unlock();
     return ordered;
@@ -90,6 +96,7 @@ Status CudaSession::give_stream_back() {
 }
 
 CudaScope::CudaScope(CudaSession& session) : calls_(session.calls()) {
+  calls_.exchange_capture_mode(&capture_mode_);
   status_ = session.check(calls_.get_context(&before_), "cuCtxGetCurrent");
   if (!status_.ok() || before_ == session.context()) return;
   status_ = session.check(calls_.set_context(session.context()), "cuCtxSetCurrent");
@@ -98,6 +105,7 @@ CudaScope::CudaScope(CudaSession& session) : calls_(session.calls()) {
 
 CudaScope::~CudaScope() {
   if (is_changed_) calls_.set_context(before_);
+  calls_.exchange_capture_mode(&capture_mode_);
 }
 
 Result<CudaEvent> CudaSession::take_event() {

@@ -18,7 +18,7 @@ namespace common {
 class CudaSession {
  public:
   static Result<std::shared_ptr<CudaSession>> open(std::shared_ptr<const CudaDriver> driver,
-                                                   int index);
+                                                   int index, DeviceAllocator allocator);
   ~CudaSession();
   CudaSession(const CudaSession&) = delete;
   CudaSession& operator=(const CudaSession&) = delete;
@@ -47,6 +47,8 @@ class CudaSession {
   // Whether that stream is being captured by the caller. Then nothing is ordered: what was put on
   // the own stream before is waited for, and what the caller does with the graph is the caller's.
   bool is_capturing() const { return borrows() && borrowed_captures_; }
+  // As cuStreamIsCapturing says it.
+  Result<int> capture_status(CudaStream stream);
   // To be held while work is put on stream().
   using Turn = std::shared_lock<std::shared_mutex>;
   Turn turn() { return borrows() ? Turn() : Turn(turn_mutex_); }
@@ -55,11 +57,12 @@ class CudaSession {
   void give_back(std::vector<CudaEvent>& events);
 
  private:
-  CudaSession(std::shared_ptr<const CudaDriver> driver, CudaDeviceFacts facts, CudaContext context);
+  CudaSession(std::shared_ptr<const CudaDriver>, CudaDeviceFacts, CudaContext, DeviceAllocator);
+  // Before the calling thread borrows the stream.
+  Status order_borrowed(CudaStream stream);
   bool borrows() const {
     return borrower_.load(std::memory_order_relaxed) == std::this_thread::get_id();
   }
-  Status check_capture(CudaStream stream);
   // What `last` does from now on comes after what `first` was given.
   Status put_in_order(CudaStream first, CudaStream last);
 
@@ -81,7 +84,8 @@ class CudaSession {
 };
 
 // Makes the session's context the calling thread's, and at its end again what it was before: the
-// thread is an application's, which may work on another device.
+// thread is an application's, which may work on another device. Meanwhile the thread may allocate,
+// free and wait, whatever the application captures, and its captures stay whole.
 class CudaScope {
  public:
   explicit CudaScope(CudaSession& session);
@@ -96,6 +100,7 @@ class CudaScope {
   const CudaCalls& calls_;
   CudaContext before_ = nullptr;
   bool is_changed_ = false;
+  int capture_mode_ = kCudaCaptureRelaxed;  // then what it was before
   Status status_;
 };
 

@@ -68,6 +68,8 @@ Status Device::begin_stream(void*) {
   return invalid_input(cat(target().name, " has no streams: run without one"));
 }
 
+Result<bool> Device::is_captured(void*) { return false; }
+
 Status Device::record(const std::function<Status()>&, std::unique_ptr<Recording>&) {
   return unsupported(cat(target().name, " records no launches"));
 }

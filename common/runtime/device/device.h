@@ -131,6 +131,8 @@ class Device {
   virtual const Target& target() const = 0;
   // Whether the device reads and writes ordinary host memory, so that nothing need be copied.
   virtual bool uses_host_memory() const = 0;
+  // Among the GPUs that this process sees, of a device with memory of its own.
+  virtual int ordinal() const { return 0; }
   // Scratch areas that one launch may use at once.
   virtual int concurrency() const = 0;
 
@@ -167,6 +169,8 @@ class Device {
   // Whether that stream is being captured by the caller: launches and copies go into the caller's
   // graph, nothing runs, nothing can be waited for, and allocate() gives what is kept at most.
   virtual bool is_capturing() const { return false; }
+  // Whether begin_stream() with this stream would find it captured.
+  virtual Result<bool> is_captured(void* stream);
   // For at most `marks` marks between two take_intervals_ns().
   virtual std::unique_ptr<Timer> make_timer(size_t marks) = 0;
 

@@ -183,6 +183,7 @@ Status Executor::set_state(int position, const TensorRef& state) {
     LFARM_RETURN_IF_ERROR(s.copy_in(slot.memory.data(), state));
     LFARM_RETURN_IF_ERROR(s.device->synchronise());  // the caller may free the bytes
   } else {
+    LFARM_RETURN_IF_ERROR(s.shared.drop(*s.device, slot.memory));
     LFARM_ASSIGN_OR_RETURN(slot.memory, s.copy_of(state));
   }
   slot.bound = true;
@@ -193,6 +194,8 @@ Status Executor::set_state(int position, const TensorRef& state) {
 Status Executor::take_states(Executor& from) {
   State& s = *state_;
   State& other = *from.state_;
+  // Graphs of the other's go on with the states where they are.
+  s.shared.is_captured = s.shared.is_captured || other.shared.is_captured;
   for (size_t i = 0; i < s.inputs.size(); ++i) {
     if (s.plan().inputs[i].kind != InputKind::kState) continue;
     auto position = static_cast<int>(i);

@@ -182,7 +182,7 @@ Status Executor::State::stage_inputs(std::span<const TensorRef> given) {
     }
     if (slot.memory.data() == nullptr || slot.memory.size() < tensor.bytes ||
         (options.guard && slot.memory.size() != tensor.bytes)) {
-      slot.memory = {};
+      LFARM_RETURN_IF_ERROR(shared.drop(*device, slot.memory));
       LFARM_ASSIGN_OR_RETURN(slot.memory, GuardedMemory::allocate(*device, tensor.bytes, band));
     }
     LFARM_RETURN_IF_ERROR(copy_in(slot.memory.data(), tensor));
@@ -211,7 +211,7 @@ Status Executor::State::output_memory(const BoundCalls& calls, OutputSlot& slot,
   }
   GuardedMemory& memory = slot.state_input >= 0 ? inputs[at(slot.state_input)].next : slot.staged;
   if (memory.data() == nullptr || memory.size() != bytes) {
-    memory = {};
+    LFARM_RETURN_IF_ERROR(shared.drop(*device, memory));
     LFARM_ASSIGN_OR_RETURN(memory, GuardedMemory::allocate(*device, bytes, band));
   }
   data = memory.data();
@@ -351,7 +351,7 @@ Status Executor::State::collect(std::span<const TensorRef> given, const Destinat
   for (OutputSlot& slot : outputs) {
     if (slot.state_input < 0 || slot.in_place) continue;
     InputSlot& input = inputs[at(slot.state_input)];
-    if (device->is_capturing()) {  // the caller's graph finds the state where it was
+    if (shared.is_captured) {  // a graph of the caller's finds the state where it was
       LFARM_RETURN_IF_ERROR(
           device->copy(input.memory.data(), input.next.data(), input.memory.size()));
       continue;

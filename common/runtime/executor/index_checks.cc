@@ -7,6 +7,13 @@ namespace common {
 namespace {
 
 constexpr uint64_t kRunsOnTheirWayMax = 64;
+// The runs in graphs of the caller's, which have one entry behind those of the others.
+constexpr uint64_t kCaptured = UINT64_MAX;
+constexpr size_t kEntries = kRunsOnTheirWayMax + 1;
+
+size_t place_of(uint64_t run) {
+  return static_cast<size_t>(run == kCaptured ? kRunsOnTheirWayMax : run % kRunsOnTheirWayMax);
+}
 
 // What a value holds until it arrives; no check gives it.
 constexpr int64_t kNotThere = INT64_MIN;
@@ -37,7 +44,7 @@ void IndexChecks::describe(const std::vector<GraphOutput>& outputs, Device& devi
 size_t IndexChecks::entry_bytes() const { return checks_.size() * kBufferAlignment; }
 
 std::byte* IndexChecks::entry(uint64_t run) const {
-  return host_.get() + static_cast<size_t>(run % kRunsOnTheirWayMax) * entry_bytes();
+  return host_.get() + place_of(run) * entry_bytes();
 }
 
 Status IndexChecks::make_room(std::vector<std::byte*>& outputs) {
@@ -45,9 +52,9 @@ Status IndexChecks::make_room(std::vector<std::byte*>& outputs) {
   if (memory_.data() == nullptr) {
     LFARM_ASSIGN_OR_RETURN(memory_, GuardedMemory::allocate(*device_, entry_bytes(), band_));
     bool is_host = device_->uses_host_memory();
-    symbols_.resize(is_host ? 1 : kRunsOnTheirWayMax);
+    symbols_.resize(is_host ? 1 : kEntries);
     if (!is_host) {
-      LFARM_ASSIGN_OR_RETURN(host_, device_->allocate_host(kRunsOnTheirWayMax * entry_bytes()));
+      LFARM_ASSIGN_OR_RETURN(host_, device_->allocate_host(kEntries * entry_bytes()));
     }
   }
   for (size_t k = 0; k < checks_.size(); ++k) {
@@ -62,25 +69,39 @@ Status IndexChecks::fetch(std::span<const int64_t> symbols) {
     symbols_[0].assign(symbols.begin(), symbols.end());
     return {};
   }
+  if (device_->is_capturing()) return fetch_captured(symbols);
   look(false);
   if (asked_ - seen_ == kRunsOnTheirWayMax) {
     LFARM_RETURN_IF_ERROR(device_->synchronise());
     look(true);
   }
   std::byte* values = entry(asked_);
-  for (size_t k = 0; k < checks_.size(); ++k) {
-    std::memcpy(values + k * kBufferAlignment, &kNotThere, sizeof kNotThere);
-  }
-  symbols_[static_cast<size_t>(asked_ % kRunsOnTheirWayMax)].assign(symbols.begin(), symbols.end());
+  clear(values);
+  symbols_[place_of(asked_)].assign(symbols.begin(), symbols.end());
   LFARM_RETURN_IF_ERROR(device_->copy_out_later(values, memory_.data(), entry_bytes()));
   ++asked_;
   return {};
 }
 
+// Every replay writes there.
+Status IndexChecks::fetch_captured(std::span<const int64_t> symbols) {
+  std::byte* values = entry(kCaptured);
+  clear(values);
+  symbols_[place_of(kCaptured)].assign(symbols.begin(), symbols.end());
+  has_captured_ = true;
+  return device_->copy_out_later(values, memory_.data(), entry_bytes());
+}
+
+void IndexChecks::clear(std::byte* values) const {
+  for (size_t k = 0; k < checks_.size(); ++k) {
+    std::memcpy(values + k * kBufferAlignment, &kNotThere, sizeof kNotThere);
+  }
+}
+
 std::span<const int64_t> IndexChecks::take_values() {
   if (checks_.empty()) return {};
   if (host_ == nullptr) {
-    look_at(memory_.data(), symbols_[0]);
+    look_at(memory_.data(), symbols_[0], seen_);
   } else {
     look(true);
   }
@@ -90,7 +111,8 @@ std::span<const int64_t> IndexChecks::take_values() {
 std::optional<FailedCheck> IndexChecks::take_failed() {
   if (host_ != nullptr) look(false);
   std::optional<FailedCheck> failed = failed_;
-  if (failed) failed->is_last = host_ == nullptr || failed_run_ + 1 == asked_;
+  if (failed)
+    failed->is_last = host_ == nullptr || failed_run_ + 1 == asked_;
   failed_.reset();
   return failed;
 }
@@ -105,17 +127,21 @@ bool IndexChecks::has_arrived(uint64_t run) const {
 }
 
 void IndexChecks::look(bool is_done) {
+  if (has_captured_ && has_arrived(kCaptured)) {
+    look_at(entry(kCaptured), symbols_[place_of(kCaptured)], kCaptured);
+    clear(entry(kCaptured));
+  }
   for (; seen_ != asked_ && (is_done || has_arrived(seen_)); ++seen_) {
-    look_at(entry(seen_), symbols_[static_cast<size_t>(seen_ % kRunsOnTheirWayMax)]);
+    look_at(entry(seen_), symbols_[place_of(seen_)], seen_);
   }
 }
 
-void IndexChecks::look_at(const std::byte* values, std::span<const int64_t> symbols) {
+void IndexChecks::look_at(const std::byte* values, std::span<const int64_t> symbols, uint64_t run) {
   for (size_t k = 0; k < checks_.size(); ++k) {
     values_[k] = load(values + k * kBufferAlignment);
     if (values_[k] == kNoPosition || failed_) continue;
     failed_ = FailedCheck{checks_[k].output, values_[k], checks_[k].limit.evaluate(symbols), true};
-    failed_run_ = seen_;
+    failed_run_ = run;
   }
 }
 

@@ -51,21 +51,25 @@ class IndexChecks {
     Expr limit;
   };
   size_t entry_bytes() const;
+  Status fetch_captured(std::span<const int64_t> symbols);
   // The host's copy of the values of run `run`.
   std::byte* entry(uint64_t run) const;
+  void clear(std::byte* values) const;
   bool has_arrived(uint64_t run) const;
   // Looks at the values that have arrived, or at all.
   void look(bool is_done);
-  void look_at(const std::byte* values, std::span<const int64_t> symbols);
+  void look_at(const std::byte* values, std::span<const int64_t> symbols, uint64_t run);
 
   Device* device_ = nullptr;
   size_t band_ = 0;
   std::vector<Check> checks_;
   GuardedMemory memory_;  // each value at a multiple of kBufferAlignment
   std::shared_ptr<std::byte[]> host_;
-  // Runs are counted: those in [seen_, asked_) are on their way, and lie in a ring.
+  // Runs are counted: those in [seen_, asked_) are on their way, and lie in a ring. Replays of a
+  // caller's graph are not counted, and all write to one entry.
   uint64_t seen_ = 0, asked_ = 0;
-  std::vector<std::vector<int64_t>> symbols_;  // of each entry of the ring
+  bool has_captured_ = false;
+  std::vector<std::vector<int64_t>> symbols_;  // of each entry
   std::vector<int64_t> values_;                // of the last run that was looked at
   std::optional<FailedCheck> failed_;
   uint64_t failed_run_ = 0;
