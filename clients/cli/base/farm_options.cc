@@ -12,6 +12,11 @@
 namespace clients {
 namespace {
 
+std::string device_problem(const std::string& text) {
+  if (common::is_device_name(text)) return "";
+  return common::cat(text, " is not auto, cpu, cuda or, for the second GPU, cuda:1");
+}
+
 std::string in_flight_problem(const std::string& text) {
   if (text == "auto") return "";
   const char* end = text.data() + text.size();
@@ -33,7 +38,8 @@ common::Result<common::FoundDevice> device_of(const FarmOptions& options) {
 
 common::Result<common::Target> target_of(const FarmOptions& options) {
   if (!options.target.empty()) {
-    if (options.device != "auto" && options.device != common::family_of(options.target)) {
+    if (options.device != "auto" &&
+        common::device_family(options.device) != common::family_of(options.target)) {
       return common::invalid_input(common::cat("--device ", options.device, " and --target ",
                                                options.target, " are different machines"));
     }
@@ -41,17 +47,21 @@ common::Result<common::Target> target_of(const FarmOptions& options) {
   }
   auto device = device_of(options);
   if (device.ok()) return device->target;
-  if (options.elsewhere) return common::Target{options.device};
+  if (options.elsewhere) {
+    return common::Target{std::string(common::device_family(options.device))};
+  }
   return device.error();
 }
 
 std::string machine_of(const FarmOptions& options) {
   FarmOptions here = options;
-  if (!options.target.empty()) here.device = common::family_of(options.target);
+  if (!options.target.empty() && options.device == "auto") {
+    here.device = common::family_of(options.target);
+  }
   auto device = device_of(here);
   bool is_here = device.ok() &&
                  (options.target.empty() || common::is_target(device->target.name, options.target));
-  return is_here ? common::machine_class_of(device->name, default_threads()) : "";
+  return is_here ? common::machine_class_of(device->name, default_threads(), device->index) : "";
 }
 
 void add_model_argument(Command* command, std::string* model) {
@@ -99,9 +109,10 @@ std::string allow_path(const FarmOptions& farm, const std::string& allow) {
 
 void add_device_option(Command* command, FarmOptions* farm) {
   command
-      ->value("--device", &farm->device, "auto|cpu|cuda",
-              "What plans are measured and run on. auto: a GPU where there is one")
-      .one_of({"auto", "cpu", "cuda"})
+      ->value("--device", &farm->device, "auto|cpu|cuda|cuda:N",
+              "What plans are measured and run on; GPUs are numbered from 0.\n"
+              "auto: a GPU where there is one")
+      .check(device_problem)
       .shows_default();
 }
 

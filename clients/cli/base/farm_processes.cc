@@ -78,12 +78,13 @@ Result<std::unique_ptr<FarmProcesses>> FarmProcesses::start(FarmProcessOptions o
   }
   LFARM_RETURN_IF_ERROR(farm->start_coordinator(farm->options_.listen));
   LFARM_ASSIGN_OR_RETURN(int gpus, count_gpus(farm->options_.device));
+  std::optional<int> gpu = farm->options_.gpu;
   int workers = farm->options_.workers;
-  if (workers == kWorkersOfDevice) workers = gpus > 0 ? gpus : kWorkersOfProcessors;
+  if (workers == kWorkersOfDevice) workers = gpu ? 1 : gpus > 0 ? gpus : kWorkersOfProcessors;
   farm->workers_.resize(static_cast<size_t>(workers));
   for (size_t i = 0; i < farm->workers_.size(); ++i) {
     farm->workers_[i].name = cat("worker-", i + 1);
-    if (gpus > 1) farm->workers_[i].gpu = static_cast<int>(i) % gpus;
+    if (gpus > 1) farm->workers_[i].gpu = gpu.value_or(static_cast<int>(i) % gpus);
     LFARM_RETURN_IF_ERROR(farm->start_worker(&farm->workers_[i]));
   }
   return farm;

@@ -18,6 +18,7 @@ struct FarmProcessOptions {
   std::string listen;
   std::string endpoint_file;             // which the coordinator writes
   std::string device = "cpu";            // what the workers are told to work on
+  std::optional<int> gpu;                // that all workers work on; else each takes the next
   int workers = 2;                       // or kWorkersOfDevice
   std::string http;                      // HOST:PORT of the coordinator's page; empty: none
   std::vector<std::string> coordinator;  // further words for the coordinator's command line

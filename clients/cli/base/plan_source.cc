@@ -107,7 +107,9 @@ Status PlanSource::find_own_device() {
   if (!own_device_.empty()) return {};
   constexpr const char* kElsewhere = "; a farm that has such workers is named with --farm";
   FarmOptions here = options_;
-  if (!options_.target.empty()) here.device = common::family_of(options_.target);
+  if (!options_.target.empty() && options_.device == "auto") {
+    here.device = common::family_of(options_.target);
+  }
   auto device = device_of(here);
   if (!device.ok()) return common::invalid_input(cat(device.error().message, kElsewhere));
   if (options_.target.empty() || common::is_target(device->target.name, options_.target)) {
@@ -131,6 +133,7 @@ Result<bool> PlanSource::start_or_join() {
   options.endpoint_file = state_.private_endpoint_file();
   LFARM_RETURN_IF_ERROR(find_own_device());
   options.device = own_device_;
+  options.gpu = common::device_number(options_.device);
   options.workers = options_.workers;
   LFARM_ASSIGN_OR_RETURN(own_, FarmProcesses::start(std::move(options)));
   if (own_) {

@@ -54,6 +54,7 @@ int up(const UpOptions& options) {
   processes.listen = options.listen;
   processes.endpoint_file = processes.state.endpoint_file();
   processes.device = device->name;
+  processes.gpu = common::device_number(options.farm.device);
   processes.workers = options.farm.workers;
   // A port alone is one of this machine's.
   bool is_port = options.http.find_first_not_of("0123456789") == std::string::npos;
