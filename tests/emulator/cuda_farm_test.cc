@@ -148,6 +148,28 @@ TEST_F(CudaFarm, WithoutANumberEveryGpuHasAWorker) {
   ::unsetenv("LFARM_EMULATOR_GPUS");
 }
 
+// On a host of two kinds of GPUs the client's class and the worker's are those of the GPU that is
+// named.
+TEST_F(CudaFarm, AGpuIsChosenByItsNumber) {
+  ::setenv("LFARM_EMULATOR_GPUS", "2", 1);
+  ::setenv("LFARM_EMULATOR_SMS", "132,66", 1);
+  Invocation up = start({"up", "--device", "cuda:1"});
+  EXPECT_TRUE(up.until_out("1 worker, ")) << up.out() << up.err();
+  Invocation submit = lfarm({"submit", model("mlp"), "--device", "cuda:1", "--budget", "1"});
+  EXPECT_EQ(submit.wait(), 0) << submit.err();
+  Invocation show = lfarm({"plan", "show", model("mlp"), "--device", "cuda:1"});
+  EXPECT_EQ(show.wait(), 0) << show.err();
+  EXPECT_NE(show.out().find("66 SMs"), std::string::npos) << show.out();
+  Invocation missing = lfarm({"submit", model("mlp"), "--device", "cuda:2"});
+  EXPECT_EQ(missing.wait(), 2);
+  EXPECT_NE(missing.err().find("there is no CUDA device 2, only 2"), std::string::npos)
+      << missing.err();
+  up.signal(SIGTERM);
+  EXPECT_EQ(up.wait(), 0) << up.err();
+  ::unsetenv("LFARM_EMULATOR_GPUS");
+  ::unsetenv("LFARM_EMULATOR_SMS");
+}
+
 TEST_F(CudaFarm, SourcesArePrinted) {
   Invocation print = lfarm({"print", model("mlp"), "--stage", "source", "--device", "cuda"});
   EXPECT_EQ(print.wait(), 0) << print.err();

@@ -47,7 +47,8 @@ common::Result<common::Target> target_of(const FarmOptions& options) {
   }
   auto device = device_of(options);
   if (device.ok()) return device->target;
-  if (options.elsewhere) {
+  // A number is of this machine's.
+  if (options.elsewhere && !common::device_number(options.device)) {
     return common::Target{std::string(common::device_family(options.device))};
   }
   return device.error();
