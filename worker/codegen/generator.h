@@ -37,6 +37,12 @@ class CodeGenerator {
   virtual std::string_view language() const = 0;
   // Comes once before the texts of any number of kernels that are compiled together.
   virtual std::string preamble() const = 0;
+  // As much of it as these texts need, for a compiler that is quicker then: the objects are the
+  // same.
+  virtual std::string preamble_for(std::string_view texts) const {
+    (void)texts;
+    return preamble();
+  }
   // Deterministic: equal kernels give equal texts. kUnsupported when the template cannot hold the
   // body, or the code would grow out of bounds. kGemm kernels have no code and are refused.
   virtual common::Result<KernelSource> generate(const common::Kernel& kernel) const = 0;

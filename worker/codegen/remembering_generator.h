@@ -20,6 +20,9 @@ class RememberingGenerator final : public CodeGenerator {
                                 size_t text_bytes_max = size_t{32} << 20);
   std::string_view language() const override { return generator_->language(); }
   std::string preamble() const override { return preamble_; }
+  std::string preamble_for(std::string_view texts) const override {
+    return generator_->preamble_for(texts);
+  }
   common::Result<KernelSource> generate(const common::Kernel& kernel) const override;
 
  private:

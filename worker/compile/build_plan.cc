@@ -118,13 +118,13 @@ class PlanBuilder {
     size_t limit = (sources_.size() + kKernelsPerRunMin - 1) / kKernelsPerRunMin;
     auto count = std::min(limit, static_cast<size_t>(std::max(1, compiler_.concurrency())));
     std::vector<Run> runs(count);
-    for (Run& run : runs) run.text = generator_.preamble();
     size_t next = 0;
     for (const auto& [key, source] : sources_) {
       Run& run = runs[next++ % count];
       run.keys.push_back(key);
       run.text += cat("\n", source.text);
     }
+    for (Run& run : runs) run.text.insert(0, generator_.preamble_for(run.text));
     return runs;
   }
 

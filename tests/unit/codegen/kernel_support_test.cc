@@ -94,6 +94,41 @@ TEST(KernelSupport, CudaHeadersCompileAlone) {
   }
 }
 
+// What a text of kernels gets is as much support code as it needs.
+TEST(KernelSupport, PartsBringWhatTheyNeed) {
+  auto nvrtc = common::Nvrtc::open();
+  if (!nvrtc.ok()) GTEST_SKIP() << "nothing is compiled: " << nvrtc.error().message;
+  for (const char* architecture : {"sm_80", "sm_90a"}) {
+    CudaCodeGenerator generator({cat("cuda-", architecture)});
+    const std::string all = generator.preamble();
+    const std::string least = generator.preamble_for("lf_0123456789abcdef(x);");
+    EXPECT_TRUE((*nvrtc)->compile(least, architecture, {}).ok());
+    for (const char* name : {"lf_wait_for_earlier", "lf_team", "lf_is_last", "lf_sort_block",
+                             "lf_load_stream16", "lf_exp_scaled", "lf_two_bf16", "lf_cp_async16"}) {
+      const std::string some = generator.preamble_for(cat("  x = ", name, "(y);\n"));
+      auto output = (*nvrtc)->compile(some, architecture, {});
+      EXPECT_TRUE(output.ok()) << name << ": " << output.error().message;
+      EXPECT_NE(some.find(name), std::string::npos) << name;
+      EXPECT_GT(some.size(), least.size()) << name;
+      EXPECT_LT(some.size(), all.size()) << name;
+    }
+    EXPECT_EQ(generator.preamble_for("lf_abs_f32(x)"), least) << "arithmetic is always there";
+  }
+  CudaCodeGenerator generator({"cuda-sm_90a"});
+  EXPECT_NE(generator.preamble_for("lf_wgmma_bf16").find("lf_wgmma_##type"), std::string::npos);
+  EXPECT_EQ(generator.preamble_for("lf_cp_async16").find("lf_wgmma_##type"), std::string::npos);
+  // What is left out changes no machine code.
+  const std::string kernel =
+      "extern \"C\" __global__ void k(const float* in, float* out) {\n"
+      "  uint4 q = lf_load_stream16(in + 4 * threadIdx.x);\n"
+      "  out[threadIdx.x] = lf_team<LfSum, 32, 1>(__uint_as_float(q.x + q.w));\n}\n";
+  auto small = (*nvrtc)->compile(generator.preamble_for(kernel) + kernel, "sm_90a", {});
+  auto large = (*nvrtc)->compile(generator.preamble() + kernel, "sm_90a", {});
+  ASSERT_TRUE(small.ok()) << small.error().message;
+  ASSERT_TRUE(large.ok()) << large.error().message;
+  EXPECT_EQ(small->cubin, large->cubin);
+}
+
 // What depends on comments would make every cached kernel another one when a comment changes.
 TEST(KernelSupport, CodeAloneIsPrinted) {
   for (const std::string& text : {CpuCodeGenerator({64, true, true}).preamble(),

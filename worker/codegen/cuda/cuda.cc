@@ -17,6 +17,7 @@
 #include "worker/codegen/cuda/tile/tile.h"
 #include "worker/codegen/cuda/units.h"
 #include "worker/codegen/text/support.h"
+#include "worker/codegen/text/support_parts.h"
 
 namespace worker {
 
@@ -116,12 +117,37 @@ CudaCodeGenerator::CudaCodeGenerator(const common::Target& target, std::string_v
       static_cast<int64_t>(common::gpu_machine_of_class(target.name, machine_class).processors);
 }
 
+namespace {
+
+// Arithmetic is for every kernel: it is short, and macros paste most of its names.
+std::vector<SupportPart> support_parts(bool warpgroups) {
+  std::vector<SupportPart> parts = {{cuda_support_base(), true},
+                                    {c_support_number(), true},
+                                    {c_support_basic_math(), true},
+                                    {cuda_support_float_math(), true},
+                                    {c_support_library_math(), true},
+                                    {cuda_support_overlap()},
+                                    {cuda_support_teams()},
+                                    {cuda_support_blocks()},
+                                    {cuda_support_sort()},
+                                    {cuda_support_vectors()},
+                                    {cuda_support_probabilities()},
+                                    {cuda_support_halves()},
+                                    {cuda_support_mma()}};
+  if (warpgroups) parts.push_back({cuda_support_wgmma()});
+  return parts;
+}
+
+}  // namespace
+
 std::string CudaCodeGenerator::preamble() const {
-  return cat(cuda_support_base(), c_support_number(), c_support_basic_math(),
-             cuda_support_float_math(), c_support_library_math(), cuda_support_overlap(),
-             cuda_support_teams(), cuda_support_blocks(), cuda_support_sort(),
-             cuda_support_vectors(), cuda_support_probabilities(), cuda_support_halves(),
-             cuda_support_mma(), machine_.warpgroups ? cuda_support_wgmma() : "");
+  std::string all;
+  for (const SupportPart& part : support_parts(machine_.warpgroups)) all += part.text;
+  return all;
+}
+
+std::string CudaCodeGenerator::preamble_for(std::string_view texts) const {
+  return needed_support(support_parts(machine_.warpgroups), texts);
 }
 
 Result<KernelSource> CudaCodeGenerator::generate(const Kernel& kernel) const {

@@ -15,6 +15,7 @@ class CudaCodeGenerator final : public CodeGenerator {
   explicit CudaCodeGenerator(const common::Target& target, std::string_view machine_class = {});
   std::string_view language() const override { return "cuda"; }
   std::string preamble() const override;
+  std::string preamble_for(std::string_view texts) const override;
   common::Result<KernelSource> generate(const common::Kernel& kernel) const override;
 
  private:
