@@ -19,8 +19,13 @@ for program in "$build"/tests/test_codegen_*_cuda "$build"/tests/test_cuda_{devi
   strip -o "$top/tests/$(basename "$program")" "$program"
 done
 
+mkdir -p "$top/python/lfarm" "$top/python/tests"
+strip --strip-unneeded -o "$top/lib/liblfarm.so.1" "$build/lib/liblfarm.so.1"
+cp "$root"/clients/python/lfarm/*.py "$top/python/lfarm/"
+cp "$root"/tests/python/{conftest,test_gpu,test_torch_gpu}.py "$top/python/tests/"
+
 # Of ldd's "name => path (address)" lines.
-ldd "$top"/bin/* "$top"/tests/* | sed -n 's/^\t\([^ ]*\) => \(\/[^ ]*\) .*/\1 \2/p' | sort -u |
+ldd "$top"/bin/* "$top"/tests/* "$top/lib/liblfarm.so.1" | sed -n 's/^\t\([^ ]*\) => \(\/[^ ]*\) .*/\1 \2/p' | sort -u |
   while read -r name path; do
     case $name in
       libc.so.* | libm.so.* | libpthread.so.* | libdl.so.* | librt.so.* | libresolv.so.* | ld-linux*) ;;

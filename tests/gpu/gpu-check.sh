@@ -2,9 +2,9 @@
 # gpu-check.sh [--out DIR] [--quick] [--steps "NAME..."]: what this machine's GPU makes of lfarm.
 #
 # The same script runs in the source tree, on build/, and in the bundle that `make gpu-bundle` packs.
-# Steps: doctor tests cases sanitizer bench models. None stops the others. Each leaves its log
+# Steps: doctor tests cases python sanitizer bench models. None stops the others. Each leaves its log
 # and a JSON line in DIR (gpu-check); DIR/gpu-check.json and DIR/gpu-check.md have all of them.
-# Exit codes: 0 when tests, cases and sanitizer are clean, 1 when not, 2 without a usable GPU.
+# Exit codes: 0 when tests, cases, python and sanitizer are clean, 1 when not, 2 without a usable GPU.
 #
 # LFARM_CASES    a folder of more cases for `lfarm check`
 # LFARM_MODELS   a folder of graphs for the step models, .pt2 or .pt2.xz: each is searched with
@@ -16,12 +16,16 @@ set -u
 here=$(cd "$(dirname "$0")" && pwd)
 if [ -x "$here/bin/lfarm" ]; then
   bin=$here/bin tests=$here/tests cases=$here/cases libraries=$here/lib
+  package=$here/python python_tests=$here/python/tests fixtures=$cases/models
+  library=$here/lib/liblfarm.so.1
 else
   root=$(cd "$here/../.." && pwd)
   build=${LFARM_BUILD:-$root/build}
   bin=$build/bin tests=$build/tests cases=$root/tests/fixtures libraries=
+  package=$root/clients/python python_tests=$root/tests/python fixtures=$cases/models
+  library=$build/lib/liblfarm.so.1
 fi
-out=gpu-check quick="" steps="doctor tests cases sanitizer bench models"
+out=gpu-check quick="" steps="doctor tests cases python sanitizer bench models"
 while [ $# != 0 ]; do
   case $1 in
     --out) out=${2:?--out needs a folder}; shift ;;
@@ -69,7 +73,7 @@ result() {
   rows+=("$line")
   printf '| %s | %s | %s | %d | %s |\n' "$1" "$2" "$3" "$seconds" "${5//|/\\|}" >>"$out/table"
   printf '%-9s %-26s %-8s %4d s  %s\n' "$1" "$2" "$3" "$seconds" "$5"
-  case $1:$3 in tests:fail | cases:fail | sanitizer:fail | doctor:fail) unclean=1 ;; esac
+  case $1:$3 in tests:fail | cases:fail | python:fail | sanitizer:fail | doctor:fail) unclean=1 ;; esac
 }
 
 finish() {  # finish CODE
@@ -168,6 +172,30 @@ check_cases() {
   result cases "$name" $verdict $start "${counts:-$(tail -n 1 "$out/$name.log")}"
 }
 
+# The Python package on arrays and torch tensors of the GPU's; each skips without what it needs.
+run_python() {
+  local name start verdict code says
+  python3 -c 'import pytest' 2>/dev/null || {
+    result python pytest skipped $SECONDS "python3 has no pytest"
+    return
+  }
+  for name in test_gpu test_torch_gpu; do
+    start=$SECONDS verdict=pass code=0
+    on_device env PYTHONPATH="$package" LFARM_LIBRARY="$library" LFARM_BIN="$bin" \
+      LFARM_FIXTURES="$fixtures" timeout 1800 python3 -B -m pytest -q -rs -p no:cacheprovider \
+      "$python_tests/$name.py" >"$out/$name.log" 2>&1 || code=$?
+    says=$(tail -n 1 "$out/$name.log")
+    # 5: all of the file was skipped.
+    case $code in
+      0) case $says in *passed*) ;; *) verdict=skipped ;; esac ;;
+      5) verdict=skipped ;;
+      *) verdict=fail ;;
+    esac
+    [ $verdict != skipped ] || says=$(sed -n 's/^SKIPPED [^:]*: *[0-9:]* *//p' "$out/$name.log" | head -n 1)
+    result python "$name" $verdict $start "$says"
+  done
+}
+
 find_sanitizer() {
   local nvcc folder
   nvcc=$(readlink -f "$(command -v nvcc || true)")
@@ -255,6 +283,7 @@ if is_asked cases; then
   check_cases bundled_cases "$cases"
   [ -z "${LFARM_CASES:-}" ] || check_cases more_cases "$LFARM_CASES"
 fi
+is_asked python && run_python
 is_asked sanitizer && sanitize
 is_asked bench && run_bench
 if is_asked models; then

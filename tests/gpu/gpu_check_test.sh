@@ -18,11 +18,15 @@ reported() { grep -q -- "$2" "$work/out/$1" || { cat "$work/out/$1" >&2; fail "n
 
 LFARM_BUILD=$(cd "$1" && pwd)
 export LFARM_BUILD LFARM_EMULATED=1
-run 0 --steps "tests cases bench"
+run 0 --steps "tests cases python bench"
 reported gpu-check.json '"clean":true'
 reported gpu-check.json '"name":"test_codegen_tile_cuda","verdict":"pass"'
 reported gpu-check.json '"name":"warpgroups","verdict":"pass"'
 reported gpu-check.json '"name":"bundled_cases","verdict":"pass".*"3 passed, 0 failed, 0 unsupported"'
+if python3 -c 'import pytest, numpy' 2>/dev/null; then
+  reported gpu-check.json '"name":"test_gpu","verdict":"pass"'
+  reported gpu-check.json '"name":"test_torch_gpu","verdict":"skipped".*torch'
+fi
 reported gpu-check.json '"name":"micro-benchmarks","verdict":"measured"'
 reported bench.jsonl '"gpu":"rows","name":"softmax","dtype":"bf16"'
 reported bench.jsonl '"gpu":"warpgroups","name":"gemm".*"warps_us":[0-9.]*,"warpgroups_us":'

@@ -6,7 +6,8 @@ import subprocess
 
 import pytest
 
-FIXTURES = pathlib.Path(__file__).resolve().parent.parent / "fixtures" / "models"
+HERE = pathlib.Path(__file__).resolve().parent
+FIXTURES = pathlib.Path(os.environ.get("LFARM_FIXTURES", HERE.parent / "fixtures" / "models"))
 
 
 @pytest.fixture(scope="session", autouse=True)

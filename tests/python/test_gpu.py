@@ -1,6 +1,8 @@
 """The package on a GPU's memory: if these fail, arrays on the device are copied, or read too early."""
 
+import concurrent.futures
 import ctypes
+import gc
 import json
 
 import lfarm
@@ -15,16 +17,35 @@ GPU = 2
 class Driver:
     """CUDA's driver, as a program without torch has it."""
 
-    def __init__(self):
+    def __init__(self, device=0):
         try:
             self.library = ctypes.CDLL("libcuda.so.1")
         except OSError:
             pytest.skip("no CUDA driver here")
         if self.library.cuInit(0) != 0:
             pytest.skip("no GPU here")
+        self.device = device
+        count = ctypes.c_int()
+        self.call("cuDeviceGetCount", ctypes.byref(count))
+        self.count = count.value
+        if device >= self.count:
+            pytest.skip(f"no GPU {device} here, only {self.count}")
+        self.context = ctypes.c_void_p()
+        self.call("cuDevicePrimaryCtxRetain", ctypes.byref(self.context), device)
+        self.enter()
+
+    def enter(self):
+        self.call("cuCtxSetCurrent", self.context)
+
+    def current(self):
         context = ctypes.c_void_p()
-        self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
-        self.call("cuCtxSetCurrent", context)
+        self.call("cuCtxGetCurrent", ctypes.byref(context))
+        return context.value
+
+    def allocate(self, size):
+        address = ctypes.c_uint64()
+        self.call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(max(size, 1)))
+        return address.value
 
     def call(self, name, *arguments):
         assert getattr(self.library, name)(*arguments) == 0, name
@@ -37,19 +58,18 @@ class Driver:
     def array(self, values, stream):
         """A copy of NumPy's array on the device, made on that stream, that speaks DLPack."""
         values = numpy.ascontiguousarray(values)
-        address = ctypes.c_uint64()
-        self.call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(max(values.nbytes, 1)))
+        address = self.allocate(values.nbytes)
         source = ctypes.c_void_p(values.ctypes.data)
         self.call(
             "cuMemcpyHtoDAsync_v2",
-            address,
+            ctypes.c_uint64(address),
             source,
             ctypes.c_size_t(values.nbytes),
             ctypes.c_void_p(stream),
         )
         tensor, owner = tensors.view(values)
-        tensor.data = address.value
-        tensor.device = _native.Device(GPU, 0)
+        tensor.data = address
+        tensor.device = _native.Device(GPU, self.device)
         return Array((owner, values), tensor, stream)
 
     def numpy(self, output, stream):
@@ -132,3 +152,90 @@ def test_a_processor_takes_no_arrays_of_a_gpu(driver, fixture):
     ((inputs, _),) = parts(fixture("mlp"))
     with pytest.raises(lfarm.Error, match="session's device is the CPU"):
         instance(driver.array(inputs[0], tensors.DEFAULT_STREAM))
+
+
+def test_outputs_go_into_the_callers_arrays(driver, fixture):
+    instance = lfarm.Session(device="cuda", deadline=0).load(fixture("mlp") / "model.pt2").instance()
+    ((inputs, expected),) = parts(fixture("mlp"))
+    stream = driver.stream()
+    given = [driver.array(values, stream) for values in inputs]
+    outputs = [driver.array(numpy.zeros_like(values), stream) for values in expected]
+    written = instance.call_flat(given, stream=stream, outputs=outputs)
+    for output, mine, right in zip(written, outputs, expected):
+        assert output._tensor.data == mine._output._tensor.data
+        numpy.testing.assert_allclose(driver.numpy(mine._output, stream), right, rtol=1e-4, atol=1e-5)
+    with pytest.raises(lfarm.Error, match=r"the model returns 1 values, not 0"):
+        instance.call_flat(given, stream=stream, outputs=[])
+
+
+class Ledger:
+    """An application's allocator, which keeps account."""
+
+    def __init__(self, driver):
+        self.driver, self.out, self.given, self.room = driver, {}, 0, 1 << 30
+
+    def allocate(self, size, device, stream):
+        assert device == self.driver.device and stream != 0
+        assert self.driver.current() == self.driver.context.value
+        if size > self.room:
+            return None
+        address = self.driver.allocate(size)
+        self.out[address] = size, stream
+        self.given += 1
+        return address
+
+    def release(self, address, size, device, stream):
+        assert self.out.pop(address) == (size, stream)
+        self.driver.call("cuMemFree_v2", ctypes.c_uint64(address))
+
+
+def test_memory_comes_from_the_applications_allocator(driver, fixture):
+    ledger = Ledger(driver)
+    session = lfarm.Session(device="cuda", deadline=0, allocator=ledger)
+    instance = session.load(fixture("mlp") / "model.pt2").instance()
+    ((inputs, expected),) = parts(fixture("mlp"))
+    given = [driver.array(values, tensors.DEFAULT_STREAM) for values in inputs]
+    outputs = instance.call_flat(given)
+    assert {output._tensor.data for output in outputs} <= ledger.out.keys()
+    numpy.testing.assert_allclose(
+        driver.numpy(outputs[0], tensors.DEFAULT_STREAM), expected[0], rtol=1e-4, atol=1e-5
+    )
+    ledger.room = 0
+    with pytest.raises(lfarm.Error, match=r"no room for \d+ bytes of device memory"):
+        instance.call_flat(given)
+    del outputs, instance, session
+    gc.collect()
+    assert ledger.given > 0 and not ledger.out
+
+
+def test_every_gpu_has_sessions_of_its_own(driver, fixture):
+    second = Driver(1)
+    ((inputs, expected),) = parts(fixture("mlp"))
+    instances = [
+        lfarm.load(fixture("mlp") / "model.pt2", device=f"cuda:{each.device}", deadline=0)
+        for each in (driver, second)
+    ]
+
+    def run(here, instance):
+        here.enter()
+        for _ in range(5):
+            stream = here.stream()
+            output = instance.call_flat([here.array(inputs[0], stream)], stream=stream)[0]
+            assert output.__dlpack_device__() == (GPU, here.device)
+            result = here.numpy(output, stream)
+            assert here.current() == here.context.value
+            numpy.testing.assert_allclose(result, expected[0], rtol=1e-4, atol=1e-5)
+
+    with concurrent.futures.ThreadPoolExecutor(2) as threads:
+        for done in [threads.submit(run, *each) for each in zip((driver, second), instances)]:
+            done.result()
+    second.enter()
+    elsewhere = second.array(inputs[0], tensors.DEFAULT_STREAM)
+    driver.enter()
+    with pytest.raises(lfarm.Error, match="input 0 lies on GPU 1, but the session runs on GPU 0"):
+        instances[0].call_flat([elsewhere])
+
+
+def test_a_gpu_that_is_not_there_is_named(driver):
+    with pytest.raises(lfarm.Error, match=f"there is no CUDA device 77, only {driver.count}$"):
+        lfarm.Session(device="cuda:77")

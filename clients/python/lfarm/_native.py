@@ -47,6 +47,21 @@ class Tensor(ctypes.Structure):
     ]
 
 
+Allocate = ctypes.CFUNCTYPE(c_void_p, c_void_p, c_size_t, c_int32, c_void_p)
+Release = ctypes.CFUNCTYPE(None, c_void_p, c_void_p, c_size_t, c_int32, c_void_p)
+Destroy = ctypes.CFUNCTYPE(None, c_void_p)
+
+
+class Allocator(ctypes.Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("context", c_void_p),
+        ("allocate", Allocate),
+        ("release", Release),
+        ("destroy", Destroy),
+    ]
+
+
 class Options(ctypes.Structure):
     _fields_ = [
         ("size", c_size_t),
@@ -131,6 +146,7 @@ _declare("lfarm_error_free", None, c_void_p)
 _declare("lfarm_options_init", None, POINTER(Options))
 _declare("lfarm_session_open", ctypes.c_int, POINTER(Options), _out, _out)
 _declare("lfarm_session_free", None, c_void_p)
+_declare("lfarm_session_open_with", ctypes.c_int, POINTER(Options), POINTER(Allocator), _out, _out)
 _declare("lfarm_model_load", ctypes.c_int, c_void_p, c_char_p, _out, _out)
 _declare("lfarm_model_find", ctypes.c_int, c_void_p, c_char_p, c_char_p, _out, _out)
 _declare("lfarm_model_bind", ctypes.c_int, c_void_p, c_char_p, POINTER(Tensor), _out)
@@ -147,6 +163,7 @@ _declare("lfarm_instance_run", ctypes.c_int, c_void_p, POINTER(Tensor), c_size_t
 _declare(
     "lfarm_instance_run_on", ctypes.c_int, c_void_p, c_void_p, POINTER(Tensor), c_size_t, _out, _out
 )
+_declare("lfarm_outputs_wrap", ctypes.c_int, c_void_p, POINTER(Tensor), c_size_t, _out, _out)
 _declare("lfarm_instance_set_profiler", None, c_void_p, Profiler, c_void_p)
 _declare("lfarm_outputs_count", c_size_t, c_void_p)
 _declare("lfarm_outputs_get", POINTER(Tensor), c_void_p, c_size_t)
@@ -171,6 +188,11 @@ class Handle:
         self.pointer = pointer
         self._free = getattr(library, free)
 
+    def close(self) -> None:
+        """Frees the object now."""
+        pointer, self.pointer = self.pointer, c_void_p()
+        if pointer:
+            self._free(pointer)
+
     def __del__(self) -> None:
-        if self.pointer:
-            self._free(self.pointer)
+        self.close()

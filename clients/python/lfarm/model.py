@@ -10,7 +10,7 @@ import threading
 import time
 from typing import Any, Iterator, Mapping, Optional, Union
 
-from lfarm import _native, tensors
+from lfarm import _native, memory, tensors
 from lfarm._native import Handle, library
 from lfarm.profile import Profile
 
@@ -51,7 +51,9 @@ class Session:
     farm: endpoint, as "tcp://host:7171"; None: $LFARM_FARM, else the farm that runs on this machine.
     farm_key, keys, trust: who the farm is and who we are, for farms on other machines.
     state: directory of keys and cached plans.
-    device: "auto", "cpu" or "cuda".
+    device: "auto", "cpu", "cuda" for the first GPU, or "cuda:1" for the second.
+    allocator: of the GPU's memory (lfarm.memory.Allocator); None: torch's caching allocator where
+    torch is loaded and sees a GPU, else the CUDA driver.
     numerics: "strict", or "relaxed", which holds while all values are finite.
     threads: of this machine, that share one call; 0: all.
     deadline: seconds that a new instance waits for its plan.
@@ -77,6 +79,7 @@ class Session:
         budget_candidates: int = 0,
         budget_seconds: float = 0,
         sizes: Optional[str] = None,
+        allocator: Optional[memory.Allocator] = None,
     ) -> None:
         options = _native.Options()
         library.lfarm_options_init(ctypes.byref(options))
@@ -100,8 +103,10 @@ class Session:
             options.cache_bytes = cache_bytes
         options.budget_candidates = budget_candidates
         options.budget_ms = round(budget_seconds * 1000)
+        used = allocator or memory.default_allocator(device)
+        hook = None if used is None else ctypes.pointer(memory.registry.add(used))
         pointer = ctypes.c_void_p()
-        _native.call("lfarm_session_open", ctypes.byref(options), ctypes.byref(pointer))
+        _native.call("lfarm_session_open_with", ctypes.byref(options), hook, ctypes.byref(pointer))
         self._handle = Handle(pointer, "lfarm_session_free")
 
     def load(self, path: Path) -> "Model":
@@ -169,6 +174,7 @@ class Instance:
         self._handle = handle
         self.model = model
         self._turn = threading.Lock()
+        memory.registry.watch(handle)
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         """One call. Arrays may stand in lists, tuples and dicts, in the order of the exported model;
@@ -182,25 +188,36 @@ class Instance:
         return values[0] if len(values) == 1 else tuple(values)
 
     def call_flat(
-        self, arrays: list[Any], *, stream: Optional[int] = None
+        self,
+        arrays: list[Any],
+        *,
+        stream: Optional[int] = None,
+        outputs: Optional[list[Any]] = None,
     ) -> list[Optional[tensors.Output]]:
         """The same for a flat list, whose outputs are left as they are.
 
         Of arrays on the GPU the outputs lie there, too, and the call is put on `stream`, a CUDA
-        stream's number, without waiting for it; None: the default stream.
+        stream's number, without waiting for it; None: the default stream. `outputs`: arrays on the
+        GPU that the values are written to, None where the model returns None.
+
+        A stream that is being captured gets the call into its graph. A call of the same sizes has to
+        come before, and `outputs` have to be given.
         """
         on_gpu = stream is not None or any(map(tensors.is_on_gpu, arrays))
         used = tensors.DEFAULT_STREAM if on_gpu and stream is None else stream
-        views = [tensors.view(array, used) for array in arrays]
-        inputs = (_native.Tensor * len(views))(*(tensor for tensor, _ in views))
-        pointer = ctypes.c_void_p()
-        given = (inputs, len(views), ctypes.byref(pointer))
+        views = tensors.Views(arrays, used)
+        results = Handle(ctypes.c_void_p(), "lfarm_outputs_free")
+        given = (views.tensors, len(arrays), ctypes.byref(results.pointer))
         with self._turn:
+            if outputs is not None:
+                into = tensors.Views(outputs, used)
+                wrapped = (into.tensors, len(outputs), ctypes.byref(results.pointer))
+                _native.call("lfarm_outputs_wrap", self._handle.pointer, *wrapped)
             if on_gpu:
                 _native.call("lfarm_instance_run_on", self._handle.pointer, used, *given)
             else:
                 _native.call("lfarm_instance_run", self._handle.pointer, *given)
-        return tensors.outputs_of(Handle(pointer, "lfarm_outputs_free"), used)
+        return tensors.outputs_of(results, used)
 
     @contextlib.contextmanager
     def profile(self) -> Iterator[Profile]:
@@ -220,6 +237,20 @@ class Instance:
             with self._turn:
                 nobody = ctypes.cast(ctypes.c_void_p(), _native.Profiler)
                 library.lfarm_instance_set_profiler(self._handle.pointer, nobody, None)
+
+    def has_plan(self) -> bool:
+        """Whether calls run a plan now, to which they change over where one has come. Raises
+        lfarm.Error once it is known that something is in the way."""
+        with self._turn:
+            if library.lfarm_instance_plan(self._handle.pointer, None):
+                return True
+            try:
+                _native.call("lfarm_instance_wait", self._handle.pointer, 0)
+            except _native.Error as error:
+                if error.status != _native.TIMED_OUT:
+                    raise
+                return False
+            return True
 
     @property
     def plan(self) -> Optional[Plan]:

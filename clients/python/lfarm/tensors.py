@@ -76,6 +76,15 @@ def view(array: Any, stream: Optional[int] = None) -> tuple[Tensor, Any]:
     return managed.contents.tensor, capsule
 
 
+class Views:
+    """Arrays as the row of tensors that a call takes. None among them is a tensor of nothing."""
+
+    def __init__(self, arrays: list[Any], stream: Optional[int]) -> None:
+        views = [(Tensor(), None) if array is None else view(array, stream) for array in arrays]
+        self._owners = [owner for _, owner in views]
+        self.tensors = (Tensor * len(views))(*(tensor for tensor, _ in views))
+
+
 def _view_of_interface(interface: dict[str, Any], array: Any) -> tuple[Tensor, Any]:
     text = interface["typestr"]
     size = int(text[2:])
@@ -180,15 +189,20 @@ def outputs_of(handle: Handle, stream: Optional[int]) -> list[Optional[Output]]:
     return found
 
 
+def to_torch(output: Output) -> Any:
+    """The output as a torch tensor. On a GPU torch's current stream there has to be the call's."""
+    import torch  # type: ignore[import,unused-ignore]
+
+    return torch.from_dlpack(output)
+
+
 def like(output: Optional[Output], arrays: list[Any]) -> Any:
     """The output as an array of the library that most inputs come from."""
     if output is None:
         return None
     modules = {type(array).__module__.split(".")[0] for array in arrays}
     if "torch" in modules:
-        import torch  # type: ignore[import,unused-ignore]
-
-        return torch.from_dlpack(output)
+        return to_torch(output)
     if output.dtype == "bfloat16" or output.__dlpack_device__()[0] != _HOST:
         return output
     try:
