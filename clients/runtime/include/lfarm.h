@@ -212,19 +212,19 @@ typedef struct lfarm_outputs lfarm_outputs;
 LFARM_API lfarm_status lfarm_instance_run(lfarm_instance* instance, const lfarm_tensor* inputs,
                                           size_t count, lfarm_outputs** outputs,
                                           lfarm_error** error);
-/* The same with outputs in the memory of the session's device, where inputs
- * should lie too: nothing of them goes through the host. `stream`: a CUstream of the GPU's primary
- * context, on which the call is put and not waited for, unless an input lies in host memory; inputs
- * stay unchanged and outputs where they are until the stream has passed the call. NULL: done on
- * return. Calls of one session run one after another, whatever their streams. LFARM_INVALID for a
- * stream where the session's device has none. A stream that is being captured gets the call into
- * its graph, which allocates nothing: a call of the same sizes has to come before, and outputs go
+/* The same with outputs in the memory of the session's device, where inputs should lie too:
+ * nothing of them goes through the host. `stream`: a CUstream of the GPU's primary context, on
+ * which the call is put and not waited for, unless an input lies in host memory; inputs stay
+ * unchanged and outputs where they are until the stream has passed the call. NULL: done on return.
+ * Calls of one session run one after another, whatever their streams. LFARM_INVALID for a stream
+ * where the session's device has none. A stream that is being captured gets the call into its
+ * graph, which allocates nothing: a call of the same sizes has to come before, and outputs go
  * where that one's went or into memory of the caller's (lfarm_outputs_wrap); LFARM_INVALID or
- * LFARM_UNSUPPORTED say what is missing, and leave the capture whole. The graph must end before the
- * instance does and not run beside its calls; replays and calls that take turns go on with one
+ * LFARM_UNSUPPORTED say what is missing, and leave the capture whole. The graph must end before
+ * the instance does and not run beside its calls; replays and calls that take turns go on with one
  * state. Outputs that are freed may be written by later calls of the session. LFARM_OUT_OF_RANGE
- * may be about an earlier call: one that was put on a stream is not waited for, and reported by the
- * next call after the stream has passed it, which is not made then. */
+ * may be about an earlier call: one that was put on a stream is not waited for, and reported by
+ * the next call after the stream has passed it, which is not made then. */
 LFARM_API lfarm_status lfarm_instance_run_on(lfarm_instance* instance, void* stream,
                                              const lfarm_tensor* inputs, size_t count,
                                              lfarm_outputs** outputs, lfarm_error** error);
