@@ -158,3 +158,13 @@ def test_a_model_is_found_by_its_hash(fixture, farm):
     numpy.testing.assert_array_equal(found.instance()(x), instance(x))
     found.bind({"3": numpy.zeros(4, numpy.float32)})
     assert not numpy.array_equal(found.instance()(x), instance(x))
+
+
+def test_outputs_go_into_given_arrays(fixture):
+    instance = lfarm.load(fixture("mlp") / "model.pt2", deadline=0)
+    given, (right,) = arrays(fixture("mlp") / "inputs"), arrays(fixture("mlp") / "outputs")
+    room = numpy.zeros(right.nbytes + 64, numpy.uint8)
+    start = -room.ctypes.data % 64
+    mine = room[start : start + right.nbytes].view(right.dtype).reshape(right.shape)
+    instance.call_flat(given, outputs=[mine])
+    numpy.testing.assert_allclose(mine, right, rtol=1e-4, atol=1e-5)

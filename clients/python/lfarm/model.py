@@ -198,7 +198,7 @@ class Instance:
 
         Of arrays on the GPU the outputs lie there, too, and the call is put on `stream`, a CUDA
         stream's number, without waiting for it; None: the default stream. `outputs`: arrays on the
-        GPU that the values are written to, None where the model returns None.
+        session's device that the values are written to, None where the model returns None.
 
         A stream that is being captured gets the call into its graph. A call of the same sizes has to
         come before, and `outputs` have to be given.
@@ -213,7 +213,7 @@ class Instance:
                 into = tensors.Views(outputs, used)
                 wrapped = (into.tensors, len(outputs), ctypes.byref(results.pointer))
                 _native.call("lfarm_outputs_wrap", self._handle.pointer, *wrapped)
-            if on_gpu:
+            if on_gpu or outputs is not None:
                 _native.call("lfarm_instance_run_on", self._handle.pointer, used, *given)
             else:
                 _native.call("lfarm_instance_run", self._handle.pointer, *given)
