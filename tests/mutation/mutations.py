@@ -56,7 +56,7 @@ STAGES = {
                     "unit.worker_profile", "unit.cuda_profile", "farm.cuda_farm"],
     "gpu libraries": ["unit.runtime_device", "unit.cuda_nvrtc", "unit.cuda_cublaslt", "unit.cuda_device",
                       "unit.worker_binary", "farm.cli_doctor", "farm.cli_errors"],
-    "gpu guests": ["unit.cuda_contexts", "unit.cuda_device", "farm.cuda_python", "farm.cuda_library"],
+    "gpu guests": ["unit.cuda_contexts", "unit.cuda_device", "farm.cuda_library"],
     "client": ["unit.npy_case", "unit.wire_ir", "unit.trust", "farm.cli_errors", "farm.cli_farm"],
 }
 WIDE = ["unit.ir", "unit.interpreter", "unit.search", "unit.search_genomes", "unit.worker_agent",

@@ -111,8 +111,7 @@ std::span<const int64_t> IndexChecks::take_values() {
 std::optional<FailedCheck> IndexChecks::take_failed() {
   if (host_ != nullptr) look(false);
   std::optional<FailedCheck> failed = failed_;
-  if (failed)
-    failed->is_last = host_ == nullptr || failed_run_ + 1 == asked_;
+  if (failed) failed->is_last = host_ == nullptr || failed_run_ + 1 == asked_;
   failed_.reset();
   return failed;
 }
