@@ -155,6 +155,26 @@ TEST_F(CudaContextsTest, EachDeviceHasItsOwnClassAndTarget) {
   ::unsetenv("LFARM_EMULATOR_CAPABILITIES");
 }
 
+// The library's handle goes with its context current, whatever the thread has.
+TEST_F(CudaContextsTest, ProductsLeaveTheContextToo) {
+  for (CudaContext before : {CudaContext{nullptr}, second_}) {
+    ASSERT_EQ(calls().set_context(before), kCudaSuccess);
+    auto device = open_cuda_device().value();
+    DeviceMemory a = memory(*device, {1, 2, 3, 4}), b = memory(*device, {5, 6, 7, 8});
+    DeviceMemory out = memory(*device, Values(4));
+    GemmSizes sizes;
+    sizes.m = sizes.n = sizes.k = 2;
+    sizes.a = sizes.b = sizes.out = {0, 4, 2, 1};
+    Status multiplied = device->gemm(sizes, a.data(), b.data(), out.data());
+    ASSERT_TRUE(multiplied.ok()) << multiplied.error().message;
+    EXPECT_EQ(read(*device, out.data()), (Values{19, 22, 43, 50}));
+    for (DeviceMemory* used : {&a, &b, &out}) *used = {};
+    device.reset();
+    EXPECT_EQ(current(), before);
+  }
+  ASSERT_EQ(calls().set_context(nullptr), kCudaSuccess);
+}
+
 // An application's allocator, which keeps account.
 class Ledger {
  public:
