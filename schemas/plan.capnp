@@ -73,6 +73,8 @@ struct PlanKernel {
   # The code begins by waiting for the kernels launched before it.
   startsFromBases @16 :Bool;
   # Outputs with an input in inPlaceInputs hold its content before a launch.
+  maps @17 :List(Text);
+  # Tensor maps that a launch passes, as common/plan/tensor_map.h prints them.
 }
 
 struct Provenance {

@@ -46,6 +46,11 @@ struct CudaLaunchConfig {
   CudaLaunchAttribute* attributes;
   unsigned attribute_count;
 };
+// What a kernel's copies of tensors read; the driver alone knows the words.
+struct alignas(64) CudaTensorMap {
+  std::array<uint64_t, 16> words{};
+  friend bool operator==(const CudaTensorMap&, const CudaTensorMap&) = default;
+};
 struct CudaKernelNode {
   CudaFunction function;
   unsigned grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes;
@@ -122,6 +127,11 @@ struct CudaCalls {
                               void** extra) = nullptr;
   CudaResult (*launch_kernel_with)(const CudaLaunchConfig*, CudaFunction, void** parameters,
                                    void** extra) = nullptr;
+  // Sizes and boxes in elements, strides in bytes and without the first dimension's.
+  CudaResult (*encode_tensor_map)(CudaTensorMap*, int data_type, uint32_t rank, void* first,
+                                  const uint64_t* sizes, const uint64_t* strides,
+                                  const uint32_t* box, const uint32_t* steps, int interleave,
+                                  int swizzle, int l2_promotion, int fill) = nullptr;
   CudaResult (*allocate)(CudaAddress*, size_t) = nullptr;
   CudaResult (*free)(CudaAddress) = nullptr;
   CudaResult (*allocate_host)(void**, size_t, unsigned) = nullptr;

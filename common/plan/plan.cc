@@ -77,6 +77,9 @@ Status verify_plan_call(const Plan& plan, const Call& call, CallFlow& flow) {
       !symbols_in_scope(kernel.entry.scratch_bytes, call.symbols.size())) {
     return corrupt("unknown symbol in a kernel");
   }
+  for (const TensorMap& map : kernel.entry.maps) {
+    LFARM_RETURN_IF_ERROR(verify(map, call.inputs.size(), call.symbols.size()));
+  }
   if (kernel.library &&
       (!in_scope(kernel.gemm, call.symbols.size()) || call.outputs.size() != 1 ||
        kernel.gemm.a_input < 0 || at(kernel.gemm.a_input) >= call.inputs.size() ||

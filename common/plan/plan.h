@@ -13,6 +13,7 @@
 #include "common/base/signing.h"
 #include "common/ir/hlir/gemm_form.h"
 #include "common/ir/llir/llir.h"
+#include "common/plan/tensor_map.h"
 
 namespace common {
 
@@ -82,6 +83,8 @@ struct EntryPoint {
   // Each output that may share an input's memory (PlanKernel::in_place_inputs) holds the input's
   // content before a launch; code that does not ask for it copies what it needs itself.
   bool starts_from_bases = false;
+  // What a launch passes behind all other arguments, one tensor map each.
+  std::vector<TensorMap> maps = {};
   friend bool operator==(const EntryPoint&, const EntryPoint&) = default;
 };
 

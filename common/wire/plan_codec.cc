@@ -88,6 +88,8 @@ void put_kernels(IrWriter& writer, capnp::List<wire::PlanKernel>::Builder out,
     entry.setBlockSharedBytes(kernel.entry.block.shared_bytes);
     entry.setWaits(kernel.entry.waits);
     entry.setStartsFromBases(kernel.entry.starts_from_bases);
+    auto maps = entry.initMaps(list_size(kernel.entry.maps.size()));
+    for (uint32_t k = 0; k < maps.size(); ++k) maps.set(k, kj_text(print(kernel.entry.maps[k])));
     const std::vector<int>& bases = kernel.in_place_inputs;
     entry.setInPlaceInput(bases.empty() ? -1 : bases[0]);
     auto list = entry.initInPlaceInputs(list_size(bases.size()));
@@ -105,6 +107,18 @@ std::vector<int> get_bases(wire::PlanKernel::Reader in) {
   for (int32_t base : list) bases.push_back(base);
   if (bases.empty() && in.getInPlaceInput() >= 0) bases.push_back(in.getInPlaceInput());
   return bases;
+}
+
+// What a map may be is verified with the calls of its kernel.
+std::vector<TensorMap> get_maps(capnp::List<capnp::Text>::Reader in) {
+  check_count(in, kTensorMapsMax, "tensor maps");
+  std::vector<TensorMap> maps;
+  for (auto text : in) {
+    auto map = parse_tensor_map(get_clean_text(text, "a tensor map"));
+    if (!map) throw Malformed{"a tensor map that cannot be read"};
+    maps.push_back(*std::move(map));
+  }
+  return maps;
 }
 
 // A C identifier: it is looked up in an object.
@@ -141,6 +155,7 @@ std::vector<PlanKernel> get_kernels(const IrReader& reader,
     kernel.entry.scratch_bytes = get_kernel_expr(reader, entry.getScratchBytes());
     kernel.entry.waits = entry.getWaits();
     kernel.entry.starts_from_bases = entry.getStartsFromBases();
+    kernel.entry.maps = get_maps(entry.getMaps());
     kernel.entry.block = get_block(entry);
     kernel.in_place_inputs = get_bases(entry);
     kernel.predicted_ns = entry.getPredictedNs();

@@ -156,6 +156,11 @@ Result<std::vector<TimedVariant>> GpuRunner::time(const common::Graph& body,
     common::Launch launch;
     LFARM_ASSIGN_OR_RETURN(launch.function, module->entry(entry.name));
     launch.buffers = buffers;
+    LFARM_ASSIGN_OR_RETURN(std::vector<common::BoundTensorMap> maps,
+                           common::bind_tensor_maps(entry.maps, {}, [&](int input) {
+                             return static_cast<int64_t>(memory[static_cast<size_t>(input)].size());
+                           }));
+    launch.maps = maps;
     launch.units = entry.units.constant();
     launch.block = entry.block;
     launch.scratch_stride = static_cast<size_t>(entry.scratch_bytes.constant());

@@ -42,6 +42,22 @@ extern "C" __global__ void __launch_bounds__(32) add(const float* in, const floa
   int64_t i = (int64_t)blockIdx.x * 32 + threadIdx.x;
   if (i < s0) out[i] = in[i] + more[i];
 }
+extern "C" __global__ void __launch_bounds__(32) twice_a_box(const float* in, float* out,
+    int64_t s0, int64_t units, char* scratch, int64_t scratch_stride,
+    const __grid_constant__ lf_tensor_map map0) {
+  extern __shared__ __align__(128) unsigned char lf_shared_128[];
+  unsigned char* const memory = lf_shared_128;
+  uint64_t* const barrier = (uint64_t*)(memory + 128);
+  if (threadIdx.x == 0) {
+    lf_barrier_init(barrier, 1);
+    lf_barrier_fence();
+    lf_barrier_expect(barrier, 16);
+    lf_copy_box(memory, &map0, barrier, 0, 0);
+  }
+  __syncthreads();
+  lf_barrier_wait(barrier, 0);
+  if (threadIdx.x < s0) out[threadIdx.x] = 2 * ((const float*)memory)[threadIdx.x];
+}
 )";
 using Values = std::vector<float>;
 
@@ -168,6 +184,56 @@ TEST_F(CudaRecordingTest, BasesAreCopiedInARow) {
   EXPECT_EQ(done.copies, kRuns - 3);
   EXPECT_EQ(done.patches, 2 * (kRuns - 3));
   EXPECT_EQ(done.launches, 2 * 3) << "two runs and the recording";
+}
+
+// Fails when a replay reads by the map of an earlier run's memory, or maps are encoded again where
+// nothing moved.
+TEST_F(CudaRecordingTest, MapsFollowTheirBuffers) {
+  PlanMaker m;
+  int x = m.input({4}), out = m.output({4});
+  int twice = kernel(m, "twice_a_box");
+  EntryPoint& entry = m.plan.kernels[static_cast<size_t>(twice)].entry;
+  entry.block = {32, 32, 256};
+  entry.maps = {{0, DType::kFloat32, 0, 0, {{Expr::symbol(0), 1, 4}, {1, 4, 1}}}};
+  m.call(twice, {x}, {out}, {4});
+  auto executor = load(m);
+  Counts before;
+  int encoded = calls_of("cuTensorMapEncodeTiled");
+  constexpr int kRuns = 5;
+  for (int k = 0; k < kRuns; ++k) {
+    auto run = static_cast<float>(k);
+    std::vector<Values> got = run_elsewhere(*executor, {{run, run + 1, run + 2, run + 3}});
+    EXPECT_EQ(got.at(0), (Values{2 * run, 2 * run + 2, 2 * run + 4, 2 * run + 6}));
+  }
+  EXPECT_EQ(since(before).graphs, 1);
+  EXPECT_EQ(since(before).patches, kRuns - 3);
+  EXPECT_EQ(calls_of("cuTensorMapEncodeTiled") - encoded, kRuns);
+  encoded = calls_of("cuTensorMapEncodeTiled");
+  std::vector<TensorRef> refs{{DType::kFloat32, sizes_, kept_[kept_.size() - 2].data(),
+                               kept_[kept_.size() - 2].size(), true}};
+  std::vector<DeviceTensor> outputs;
+  ASSERT_TRUE(executor->run_on(nullptr, refs, outputs).ok());
+  EXPECT_EQ(calls_of("cuTensorMapEncodeTiled"), encoded) << "the input lies where it lay";
+}
+
+// A map that leaves its buffer at the sizes of a call, or is none that a device encodes.
+TEST_F(CudaRecordingTest, MapsBeyondTheirBuffersAreRefused) {
+  for (bool is_long : {true, false}) {
+    PlanMaker m;
+    int x = m.input({4}), out = m.output({4});
+    int twice = kernel(m, "twice_a_box");
+    Expr rows = is_long ? Expr(2) : Expr(1);
+    m.plan.kernels[static_cast<size_t>(twice)].entry.maps = {
+        {0, DType::kFloat32, 0, is_long ? 0 : 1, {{4, 1, 4}, {rows, 4, 1}}}};
+    m.call(twice, {x}, {out}, {4});
+    auto executor = load(m);
+    DeviceMemory in = memory({1, 2, 3, 4});
+    std::vector<TensorRef> refs{{DType::kFloat32, sizes_, in.data(), in.size(), true}};
+    std::vector<DeviceTensor> outputs;
+    Status ran = executor->run_on(nullptr, refs, outputs);
+    ASSERT_FALSE(ran.ok());
+    EXPECT_EQ(ran.error().code, Code::kCorrupt) << ran.error().message;
+  }
 }
 
 TEST_F(CudaRecordingTest, FreshAddressesArePatchedIntoOneGraph) {

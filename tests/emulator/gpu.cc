@@ -41,6 +41,7 @@ void find_driver(void* library, Api& a) {
   find(library, "cuFuncGetAttribute", a.cuFuncGetAttribute);
   find(library, "cuFuncSetAttribute", a.cuFuncSetAttribute);
   find(library, "cuLaunchKernel", a.cuLaunchKernel);
+  find(library, "cuTensorMapEncodeTiled", a.cuTensorMapEncodeTiled);
   find(library, "cuMemAlloc_v2", a.cuMemAlloc);
   find(library, "cuMemFree_v2", a.cuMemFree);
   find(library, "cuMemAllocHost_v2", a.cuMemAllocHost);

@@ -27,6 +27,8 @@ struct Api {
   int (*cuFuncSetAttribute)(void*, int, int);
   int (*cuLaunchKernel)(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
                         void*, void**, void**);
+  int (*cuTensorMapEncodeTiled)(void*, int, uint32_t, void*, const uint64_t*, const uint64_t*,
+                                const uint32_t*, const uint32_t*, int, int, int, int);
   int (*cuMemAlloc)(uint64_t*, size_t);
   int (*cuMemFree)(uint64_t);
   int (*cuMemAllocHost)(void**, size_t);

@@ -57,17 +57,18 @@ std::string with_dynamic_shared(const std::string& source) {
 }
 
 struct Head {
-  std::string name, threads_max;
+  std::string name, threads_max, cluster;
 };
 
 std::vector<Head> kernels_of(const std::string& source) {
   static const std::regex kHead(
       "extern\\s+\"C\"\\s+__global__\\s+void\\s+(?:__launch_bounds__\\s*\\(\\s*(\\d+)[^)]*\\)\\s*)?"
-      "(\\w+)\\s*\\(");
+      "(?:__cluster_dims__\\s*\\(\\s*(\\d+)[^)]*\\)\\s*)?(\\w+)\\s*\\(");
   std::vector<Head> heads;
   for (auto it = std::sregex_iterator(source.begin(), source.end(), kHead);
        it != std::sregex_iterator(); ++it) {
-    heads.push_back({(*it)[2], (*it)[1].matched ? (*it)[1].str() : "0"});
+    heads.push_back({(*it)[3], (*it)[1].matched ? (*it)[1].str() : "0",
+                     (*it)[2].matched ? (*it)[2].str() : "1"});
   }
   return heads;
 }
@@ -79,15 +80,15 @@ std::string table_of(const std::vector<Head>& kernels) {
     const std::string entry = "lf_emu::Entry<&" + head.name + ">";
     for (const std::string& part :
          {std::string("  {\""), head.name, std::string("\", "), head.threads_max, std::string(", "),
-          entry, std::string("::kCount, "), entry, std::string("::kParameters, &"), entry,
-          std::string("::run},\n")}) {
+          head.cluster, std::string(", "), entry, std::string("::kCount, "), entry,
+          std::string("::kParameters, &"), entry, std::string("::run},\n")}) {
       rows += part;
     }
   }
   return "\nextern \"C\" __attribute__((visibility(\"default"
          "\"))) const lf_emu::Kernel lf_emu_kernels[] = {\n" +
          rows +
-         "  {nullptr, 0, 0, nullptr, nullptr}};\n"
+         "  {nullptr, 0, 1, 0, nullptr, nullptr}};\n"
          "extern \"C\" __attribute__((visibility(\"default\"))) void* lf_emu_shared_anchor() {\n"
          "  return &lf_emu::g_shared_anchor;\n}\n";
 }

@@ -17,8 +17,10 @@ namespace worker {
 //
 // On a GPU the entry is
 //   extern "C" __global__ void entry(const T0* in0, ..., U0* out0, ..., int64_t s0, ...,
-//                                    int64_t units, char* scratch, int64_t scratch_stride)
-// with the same buffers, then the body's symbols, each by value. It is launched in blocks of
+//                                    int64_t units, char* scratch, int64_t scratch_stride,
+//                                    const __grid_constant__ lf_tensor_map map0, ...)
+// with the same buffers, then the body's symbols, each by value, and the tensor maps that
+// entry.maps describe. It is launched in blocks of
 // entry.block.threads threads (in x); block b computes the units that begin at b * block.units, and
 // has scratch memory of its own at scratch + b * scratch_stride. Where it has any, a launch of n
 // blocks finds the words ((uint32_t*)scratch)[-n] to ((uint32_t*)scratch)[-1] to be 0, and leaves

@@ -21,13 +21,18 @@ constexpr size_t kMaxKeyFileBytes = 128;
 constexpr size_t kMaxEntryBytes = size_t{1} << 20;
 constexpr size_t kMaxObjectBytes = size_t{64} << 20;
 
-// One field a line: object, entry, units, scratch bytes, the block of threads and its two flags.
+constexpr size_t kEntryLines = 5;  // without the tensor maps
+
+// One field a line: object, entry, units, scratch bytes, the block of threads and its two flags,
+// tensor maps.
 std::string entry_text(const CompiledKernel& kernel) {
   const common::EntryPoint& entry = kernel.entry;
+  std::string maps;
+  for (const common::TensorMap& map : entry.maps) maps += cat(print(map), "\n");
   return cat(kernel.object.hex(), "\n", entry.name, "\n", entry.units.text(), "\n",
              entry.scratch_bytes.text(), "\n", entry.block.threads, " ", entry.block.units, " ",
              entry.block.shared_bytes, " ", entry.waits ? 1 : 0, " ",
-             entry.starts_from_bases ? 1 : 0, "\n");
+             entry.starts_from_bases ? 1 : 0, "\n", maps);
 }
 
 // The entry's text under its name, as nobody without the key can tell it.
@@ -42,7 +47,7 @@ std::optional<CompiledKernel> parse_entry(const std::string& text) {
     lines.push_back(text.substr(start, end - start));
     start = end + 1;
   }
-  if (lines.size() != 5) return std::nullopt;
+  if (lines.size() < kEntryLines) return std::nullopt;
   auto object = Digest::parse(lines[0]);
   auto units = common::parse_expr(lines[2]);
   auto scratch = common::parse_expr(lines[3]);
@@ -51,7 +56,13 @@ std::optional<CompiledKernel> parse_entry(const std::string& text) {
   bool waits = false, starts_from_bases = false;
   numbers >> block.threads >> block.units >> block.shared_bytes >> waits >> starts_from_bases;
   if (!object || !units.ok() || !scratch.ok() || !numbers) return std::nullopt;
-  return CompiledKernel{{lines[1], *units, *scratch, block, waits, starts_from_bases}, *object};
+  CompiledKernel kernel{{lines[1], *units, *scratch, block, waits, starts_from_bases}, *object};
+  for (size_t k = kEntryLines; k < lines.size(); ++k) {
+    auto map = common::parse_tensor_map(lines[k]);
+    if (!map) return std::nullopt;
+    kernel.entry.maps.push_back(*std::move(map));
+  }
+  return kernel;
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 // What every emitter of GPU kernels ends with.
 #pragma once
 
+#include <vector>
+
 #include "common/lowering/body/function_body.h"
 #include "common/plan/plan.h"
 
@@ -17,6 +19,10 @@ struct GpuFunction {
   int64_t early_bytes = 0;  // that a block asks for there
   // Blocks next to each other share a result: `areas` is the first block's scratch memory.
   bool is_split = false;
+  // Blocks next to each other that run at once and see each other's shared memory.
+  int cluster = 1;
+  // Known to the body as map0, map1, ...
+  std::vector<TensorMap> maps = {};
 };
 
 }  // namespace common

@@ -13,6 +13,7 @@
 #include "common/runtime/device/cuda_memory.h"
 #include "common/runtime/device/cuda_recording.h"
 #include "common/runtime/device/cuda_session.h"
+#include "common/runtime/device/cuda_tensor_map.h"
 
 namespace common {
 namespace {
@@ -407,6 +408,11 @@ Status CudaDevice::launch(const Launch& launch) {
   made.arguments.push_back(word_of(launch.scratch));
   made.arguments.push_back(uint64_t{launch.scratch_stride});
   made.waits = launch.waits;
+  for (BoundTensorMap& map : launch.maps) {
+    LFARM_ASSIGN_OR_RETURN(CudaTensorMap encoded,
+                           cuda_tensor_map(session_->driver(), map, launch.buffers));
+    made.maps.push_back(encoded);
+  }
   if (recorder_.is_mine()) return recorder_.launch(std::move(made));
   CudaSession::Turn turn = session_->turn();
   return check(made.put_on(session_->stream(), session_->calls()), "cuLaunchKernel");

@@ -11,9 +11,12 @@ constexpr size_t kLibraryNodesMax = 8;
 
 std::vector<void*> parameters_of(const CudaKernelLaunch& launch) {
   std::vector<void*> parameters;
-  parameters.reserve(launch.arguments.size());
+  parameters.reserve(launch.arguments.size() + launch.maps.size());
   for (const uint64_t& argument : launch.arguments) {
     parameters.push_back(const_cast<uint64_t*>(&argument));
+  }
+  for (const CudaTensorMap& map : launch.maps) {
+    parameters.push_back(const_cast<CudaTensorMap*>(&map));
   }
   return parameters;
 }
@@ -151,7 +154,7 @@ Status CudaRecorder::launch(CudaKernelLaunch launch) {
   if (step == nullptr) return {};
   if (!step->launch.is_like(launch)) {
     is_other_ = true;
-  } else if (step->launch.arguments != launch.arguments) {
+  } else if (!step->launch.has_arguments_of(launch)) {
     is_other_ = !set_kernel(*step, launch);
     step->launch = std::move(launch);
   }

@@ -15,18 +15,23 @@
 
 namespace common {
 
-// A kernel's launch as the driver takes it. Every argument has 8 bytes.
+// A kernel's launch as the driver takes it. Every argument has 8 bytes; tensor maps follow them.
 struct CudaKernelLaunch {
   CudaFunction function = nullptr;
   unsigned blocks = 0, threads = 0, shared_bytes = 0;
   std::vector<uint64_t> arguments;
+  std::vector<CudaTensorMap> maps;
   bool waits = false;  // see EntryPoint
 
   // `overlaps`: it may begin while the kernel before it runs.
   CudaResult put_on(CudaStream stream, const CudaCalls& calls, bool overlaps = false) const;
   bool is_like(const CudaKernelLaunch& other) const {
     return function == other.function && blocks == other.blocks && threads == other.threads &&
-           shared_bytes == other.shared_bytes && arguments.size() == other.arguments.size();
+           shared_bytes == other.shared_bytes && arguments.size() == other.arguments.size() &&
+           maps.size() == other.maps.size();
+  }
+  bool has_arguments_of(const CudaKernelLaunch& other) const {
+    return arguments == other.arguments && maps == other.maps;
   }
 };
 

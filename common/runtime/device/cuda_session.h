@@ -23,6 +23,7 @@ class CudaSession {
   CudaSession(const CudaSession&) = delete;
   CudaSession& operator=(const CudaSession&) = delete;
 
+  const CudaDriver& driver() const { return *driver_; }
   const CudaCalls& calls() const { return driver_->calls(); }
   const CudaDeviceFacts& facts() const { return facts_; }
   CudaMemoryPool& pool() { return pool_; }

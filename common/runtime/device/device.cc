@@ -64,6 +64,18 @@ Status check_bounds(const GemmSizes& sizes, int64_t a_elements, int64_t b_elemen
   return {};
 }
 
+Result<std::vector<BoundTensorMap>> bind_tensor_maps(
+    std::span<const TensorMap> maps, std::span<const int64_t> symbols,
+    const std::function<int64_t(int input)>& input_bytes) {
+  std::vector<BoundTensorMap> bound;
+  for (const TensorMap& map : maps) {
+    int64_t elements = input_bytes(map.input) / dtype_size(map.dtype);
+    LFARM_ASSIGN_OR_RETURN(TensorMapSizes sizes, evaluate(map, symbols, elements));
+    bound.push_back({sizes});
+  }
+  return bound;
+}
+
 Status Device::begin_stream(void*) {
   return invalid_input(cat(target().name, " has no streams: run without one"));
 }

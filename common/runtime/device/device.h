@@ -2,6 +2,7 @@
 // this interface only, so that a GPU joins as one more implementation.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -44,12 +45,26 @@ struct LaunchHistory {
   double unit_ns = 0;  // the least that a unit took in one of them, on one processor
 };
 
+// A tensor map of a launch that is made again and again, kept as LaunchHistory is: `encoded` is
+// what the device made of it for `buffer`.
+struct BoundTensorMap {
+  TensorMapSizes sizes;
+  const void* buffer = nullptr;
+  std::array<uint64_t, 16> encoded{};
+};
+
+// A kernel's maps at a call's sizes; `input_bytes` gives an input's size. Errors as of evaluate().
+Result<std::vector<BoundTensorMap>> bind_tensor_maps(
+    std::span<const TensorMap> maps, std::span<const int64_t> symbols,
+    const std::function<int64_t(int input)>& input_bytes);
+
 // One kernel launch over units [0, units). Pointers are read before the launch call returns on a
 // device that runs in order with the host, else before the next synchronise().
 struct Launch {
   Function function;
   std::span<void* const> buffers;  // inputs, then outputs, in device memory
   std::span<const int64_t> symbols;
+  std::span<BoundTensorMap> maps;
   int64_t units = 1;
   // Device memory: areas of scratch_stride bytes, one a block; without blocks concurrency() areas.
   // In front of the areas of blocks lie as many counters of kCounterBytes, the first one last,

@@ -120,6 +120,34 @@ void BoundCalls::add_base_copies(Record& record, const Call& call, size_t first_
   }
 }
 
+Status BoundCalls::add_code(Record& record, const PlanKernel& kernel, const Call& call,
+                            size_t first_pointer) {
+  Launch& launch = record.launch;
+  launch.units = kernel.entry.units.evaluate(launch.symbols);
+  launch.block = kernel.entry.block;
+  launch.waits = kernel.entry.waits;
+  record.skip = launch.units <= 0;
+  int64_t scratch_bytes = kernel.entry.scratch_bytes.evaluate(launch.symbols);
+  if (scratch_bytes > kMaxTensorBytes) {
+    return invalid_input(cat("a kernel needs ", scratch_bytes, " bytes of scratch memory"));
+  }
+  launch.scratch_stride = aligned(static_cast<size_t>(scratch_bytes));
+  if (!record.skip) LFARM_RETURN_IF_ERROR(add_maps(record, kernel, call));
+  add_base_copies(record, call, first_pointer);
+  return {};
+}
+
+Status BoundCalls::add_maps(Record& record, const PlanKernel& kernel, const Call& call) {
+  if (kernel.entry.maps.empty()) return {};
+  auto bytes = [&](int input) {
+    return static_cast<int64_t>(layout_.bytes[at(call.inputs[at(input)])]);
+  };
+  LFARM_ASSIGN_OR_RETURN(std::vector<BoundTensorMap> maps,
+                         bind_tensor_maps(kernel.entry.maps, record.launch.symbols, bytes));
+  record.launch.maps = pointers_.maps.emplace_back(std::move(maps));
+  return {};
+}
+
 Status BoundCalls::add_records() {
   const Plan& plan = loaded_->plan;
   std::vector<size_t> first_pointer, first_symbol;
@@ -145,16 +173,7 @@ Status BoundCalls::add_records() {
     if (kernel.library) {
       LFARM_RETURN_IF_ERROR(add_library_call(record, kernel, call, first_pointer[c]));
     } else {
-      record.launch.units = kernel.entry.units.evaluate(record.launch.symbols);
-      record.launch.block = kernel.entry.block;
-      record.launch.waits = kernel.entry.waits;
-      record.skip = record.launch.units <= 0;
-      int64_t scratch_bytes = kernel.entry.scratch_bytes.evaluate(record.launch.symbols);
-      if (scratch_bytes > kMaxTensorBytes) {
-        return invalid_input(cat("a kernel needs ", scratch_bytes, " bytes of scratch memory"));
-      }
-      record.launch.scratch_stride = aligned(static_cast<size_t>(scratch_bytes));
-      add_base_copies(record, call, first_pointer[c]);
+      LFARM_RETURN_IF_ERROR(add_code(record, kernel, call, first_pointer[c]));
     }
     records_.push_back(record);
   }

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
@@ -132,6 +133,7 @@ class BoundCalls {
     std::vector<void*> all;
     std::vector<Patch> patches;
     std::vector<TemporaryPointer> temporaries;
+    std::deque<std::vector<BoundTensorMap>> maps;  // of launches that have any
     const std::byte* arena = nullptr;  // that the temporaries' pointers were computed from
     const std::byte* scratch = nullptr;
   };
@@ -166,6 +168,8 @@ class BoundCalls {
   void lay_out_arena(size_t band);
   void add_pointers(const Call& call);
   Status add_records();
+  Status add_code(Record& record, const PlanKernel& kernel, const Call& call, size_t first_pointer);
+  Status add_maps(Record& record, const PlanKernel& kernel, const Call& call);
   void add_base_copies(Record& record, const Call& call, size_t first_pointer);
   Status add_library_call(Record& record, const PlanKernel& kernel, const Call& call,
                           size_t first_pointer);

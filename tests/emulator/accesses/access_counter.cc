@@ -31,6 +31,9 @@ AccessSums& AccessSums::add(const AccessSums& other, double weight) {
   for (size_t k = 0; k < load_bytes.size(); ++k) load_bytes[k] += weight * other.load_bytes[k];
   store_bytes += weight * other.store_bytes;
   shared_load_bytes += weight * other.shared_load_bytes;
+  boxes += weight * other.boxes;
+  products += weight * other.products;
+  product_operations += weight * other.product_operations;
   return *this;
 }
 
@@ -92,6 +95,25 @@ void AccessCounter::on_completion(int64_t blocks) {
   if (completed_ > 0) return;
   own_ = sums_;
   completed_ = blocks;
+}
+
+// Of shared memory the copy engine and products take each bank once.
+void AccessCounter::on_box(uint64_t read_bytes, uint64_t box_bytes, uint64_t under_way_bytes) {
+  sums_.sectors += static_cast<double>(read_bytes) / kSector;
+  sums_.sectors_least += static_cast<double>(read_bytes) / kSector;
+  sums_.wavefronts += static_cast<double>(box_bytes) / (kBanks * kBankBytes);
+  sums_.wavefronts_least += static_cast<double>(box_bytes) / (kBanks * kBankBytes);
+  sums_.boxes += 1;
+  under_way_bytes_ = std::max(under_way_bytes_, under_way_bytes);
+}
+
+void AccessCounter::on_product(const lf_emu::Product& product) {
+  constexpr double kRows = 64, kDepth = 16, kHalf = 2;
+  const double wavefronts = (kRows + product.columns) * kDepth * kHalf / (kBanks * kBankBytes);
+  sums_.wavefronts += wavefronts;
+  sums_.wavefronts_least += wavefronts;
+  sums_.products += 1;
+  sums_.product_operations += 2 * kRows * product.columns * kDepth;
 }
 
 void AccessCounter::count_global(const Site& site, const Together& access) {

@@ -22,6 +22,9 @@ struct AccessSums {
   // access: 1, 2, 4, 8, 16 and others.
   double store_bytes = 0, shared_load_bytes = 0;
   std::array<double, 6> load_bytes{};
+  // Boxes that the copy engine brings and products of warpgroups, whose bytes are counted above;
+  // and the products' multiplications and additions.
+  double boxes = 0, products = 0, product_operations = 0;
   AccessSums& add(const AccessSums& other, double weight);
 };
 
@@ -38,6 +41,10 @@ class AccessCounter : public AccessObserver {
   bool on_access(const LaneAccess& access) override;
   void on_together() override;
   void on_completion(int64_t blocks) override;
+  void on_box(uint64_t read_bytes, uint64_t box_bytes, uint64_t under_way_bytes) override;
+  void on_product(const lf_emu::Product& product) override;
+  // Most bytes of boxes that were under way at once.
+  uint64_t box_bytes_under_way() const { return under_way_bytes_; }
   const AccessSums& sums() const { return sums_; }
   // What the kernel accessed before it went on for `completed()` blocks; all, where that is 0.
   const AccessSums& own() const { return completed_ > 0 ? own_ : sums_; }
@@ -72,6 +79,7 @@ class AccessCounter : public AccessObserver {
   std::vector<size_t> open_;  // sites with accesses since on_together()
   AccessSums sums_, own_;
   int64_t completed_ = 0;
+  uint64_t under_way_bytes_ = 0;
 };
 
 }  // namespace emulator

@@ -72,6 +72,10 @@ class Arguments {
                                              : space_.add(buffer.bytes, buffer.is_written));
     }
     scratch_ = space_.add(scratch_bytes_, true) + counters_;
+    for (const AccessRun::Map& map : run.maps) {
+      maps_.push_back(map.encoded);
+      maps_.back().address += reinterpret_cast<uintptr_t>(buffers_[map.buffer]);
+    }
   }
   const AddressSpace& space() const { return space_; }
   std::vector<void*> parameters() {
@@ -79,6 +83,7 @@ class Arguments {
     for (std::byte*& buffer : buffers_) list.push_back(&buffer);
     for (int64_t& symbol : symbols_) list.push_back(&symbol);
     list.insert(list.end(), {&units_, &scratch_, &stride_});
+    for (EncodedMap& map : maps_) list.push_back(&map);
     return list;
   }
 
@@ -95,6 +100,7 @@ class Arguments {
   AddressSpace space_;
   std::vector<std::byte*> buffers_;
   std::vector<int64_t> symbols_;
+  std::vector<EncodedMap> maps_;
   int64_t units_, stride_;
   std::byte* scratch_ = nullptr;
 };
@@ -164,6 +170,8 @@ AccessFigures run_accesses(const AccessRun& run) {
     double loads = 0;
     for (double bytes : counter.sums().load_bytes) loads += bytes;
     figures.longest_load_bytes = std::max(figures.longest_load_bytes, loads);
+    figures.box_bytes_under_way =
+        std::max(figures.box_bytes_under_way, static_cast<double>(counter.box_bytes_under_way()));
     if (counter.completed() == 0) continue;
     completions.add(counter.sums(), 1).add(counter.own(), -1);
     completing += 1;

@@ -20,6 +20,12 @@ struct AccessRun {
   };
   std::vector<Buffer> buffers;
   std::vector<int64_t> symbols;
+  // Tensor maps; addresses are bytes from the buffer's first.
+  struct Map {
+    size_t buffer = 0;
+    EncodedMap encoded;
+  };
+  std::vector<Map> maps;
   int64_t units = 0, blocks = 0;
   unsigned threads = 0, shared_bytes = 0;
   int64_t scratch_stride = 0;
@@ -27,10 +33,11 @@ struct AccessRun {
 
 struct AccessFigures {
   AccessSums sums;
-  double longest_load_bytes = 0;  // of the block that loads most
-  int64_t blocks = 0;             // that ran
-  bool is_whole = true;           // each to its end, and all that it accesses was counted
-  std::string problem;            // why there are no sums; empty: there are
+  double longest_load_bytes = 0;   // of the block that loads most
+  double box_bytes_under_way = 0;  // most of them at once
+  int64_t blocks = 0;              // that ran
+  bool is_whole = true;            // each to its end, and all that it accesses was counted
+  std::string problem;             // why there are no sums; empty: there are
 };
 
 // The grid's first, middle and last block. None waits for another one's work: each runs as if what

@@ -120,7 +120,7 @@ struct EngineCalls {
     if (bytes != 0) t_running->note_access(site, from, bytes, false);
     t_running->note_access(site, to, bytes + zeros, true);
     t_running->require(
-        t_running->warpgroups_.check_write(static_cast<std::byte*>(to), bytes + zeros));
+        t_running->own().warpgroups.check_write(static_cast<std::byte*>(to), bytes + zeros));
     auto& groups = t_running->records_[t_running->current_].groups;
     if (groups.empty()) groups.emplace_back();
     groups.back().push_back({to, from, bytes, zeros});
@@ -138,60 +138,90 @@ struct EngineCalls {
   }
   static void begin_product(lf_emu::Thread*, const lf_emu::Product& product, float* sums) {
     Multiprocessor& mp = *t_running;
-    mp.require(mp.warpgroups_.begin_product(mp.current_, product, sums));
+    mp.require(mp.own().warpgroups.begin_product(mp.own_thread(), product, sums));
+    constexpr unsigned kGroup = 128;
+    if (mp.own_thread() % kGroup == 0 && mp.is_observed()) {
+      mp.launch_->observer->on_product(product);
+    }
   }
   static void fence_products(lf_emu::Thread*) {
-    t_running->warpgroups_.fence_products(t_running->current_);
+    t_running->own().warpgroups.fence_products(t_running->own_thread());
   }
   static void commit_products(lf_emu::Thread*) {
-    t_running->warpgroups_.commit_products(t_running->current_);
+    t_running->own().warpgroups.commit_products(t_running->own_thread());
   }
   static void wait_products(lf_emu::Thread*, unsigned groups_left) {
     Multiprocessor& mp = *t_running;
-    mp.require(mp.warpgroups_.wait_products(mp.current_, groups_left));
+    mp.require(mp.own().warpgroups.wait_products(mp.own_thread(), groups_left));
   }
   static void fence_async(lf_emu::Thread*) {
-    t_running->warpgroups_.fence_async(t_running->current_);
+    t_running->own().warpgroups.fence_async(t_running->own_thread());
   }
   static void store_shared(lf_emu::Thread*, void* to, const void* from, unsigned bytes) {
     Multiprocessor& mp = *t_running;
     auto* at = static_cast<std::byte*>(to);
     mp.note_access(__builtin_return_address(0), to, bytes, true);
-    mp.require(mp.warpgroups_.check_write(at, bytes));
+    mp.require(mp.own().warpgroups.check_write(at, bytes));
     std::memcpy(to, from, bytes);
-    mp.warpgroups_.note_write(mp.current_, at, bytes);
+    mp.own().warpgroups.note_write(mp.own_thread(), at, bytes);
+  }
+  static void init_barrier(lf_emu::Thread*, void* barrier, unsigned arrivals) {
+    t_running->require(t_running->own().barriers.init(barrier, arrivals));
+  }
+  static void fence_barriers(lf_emu::Thread*) { t_running->own().barriers.fence(); }
+  static void arrive(lf_emu::Thread*, void* barrier, unsigned expected_bytes, int block) {
+    Multiprocessor& mp = *t_running;
+    const unsigned rank = block < 0 ? mp.rank() : static_cast<unsigned>(block);
+    void* place = mp.place_in(rank, barrier);
+    mp.require(mp.blocks_[rank].barriers.arrive(place, expected_bytes));
+  }
+  static void wait_barrier(lf_emu::Thread*, void* barrier, unsigned parity, int site) {
+    t_running->wait_phase(barrier, parity, site);
+  }
+  static void copy_box(lf_emu::Thread*, void* to, void* barrier, const lf_emu::BoxRequest& box) {
+    t_running->copy_box(to, barrier, box);
+  }
+  static void cluster_barrier(lf_emu::Thread*, int site) {
+    t_running->records_[t_running->current_].site = site;
+    t_running->park(State::kAtCluster);
   }
   static void access(lf_emu::Thread*, const void* site, const void* address, unsigned bytes,
                      bool is_store) {
     t_running->note_access(site, address, bytes, is_store);
   }
   static void complete(lf_emu::Thread*, long blocks) {
-    if (t_running->launch_->observer == nullptr) return;
+    if (!t_running->is_observed()) return;
     t_running->launch_->observer->on_completion(blocks);
   }
   static void fail(lf_emu::Thread*, int code, const char* what, const char* file, unsigned line) {
     t_running->fail(code, std::string(file) + ":" + std::to_string(line) + ": " + what);
   }
   static constexpr lf_emu::Engine kEngine = {
-      barrier,     exchange,      copy_async,     commit_copies,   wait_copies,
-      is_shared,   begin_product, fence_products, commit_products, wait_products,
-      fence_async, store_shared,  access,         complete,        fail};
+      barrier,      exchange,      copy_async,      commit_copies,   wait_copies,
+      is_shared,    begin_product, fence_products,  commit_products, wait_products,
+      fence_async,  store_shared,  init_barrier,    fence_barriers,  arrive,
+      wait_barrier, copy_box,      cluster_barrier, access,          complete,
+      fail};
+  using State = Multiprocessor::State;
 };
 
 Multiprocessor::Multiprocessor()
-    : mapped_(map(2 * kSharedWindow)),
-      arena_(mapped_ + (kSharedWindow - reinterpret_cast<uintptr_t>(mapped_) % kSharedWindow)),
-      signal_stack_(map(kSignalStackBytes)),
-      records_(kBlockThreadsMax),
-      warps_(kBlockThreadsMax / lf_emu::kWarpSize) {
+    : signal_stack_(map(kSignalStackBytes)),
+      records_(kClusterMax * kBlockThreadsMax),
+      warps_(kClusterMax * kBlockThreadsMax / lf_emu::kWarpSize) {
   static std::once_flag once;
   std::call_once(once, install_signal_handlers);
   const size_t page = ::sysconf(_SC_PAGESIZE);
-  ::mprotect(arena_ + round_up(kSharedBytesOptIn, page), page, PROT_NONE);
+  for (Block& block : blocks_) {
+    block.mapped = map(2 * kSharedWindow);
+    block.arena =
+        block.mapped + (kSharedWindow - reinterpret_cast<uintptr_t>(block.mapped) % kSharedWindow);
+    ::mprotect(block.arena + round_up(kSharedBytesOptIn, page), page, PROT_NONE);
+  }
 }
 
 Multiprocessor::~Multiprocessor() {
-  ::munmap(mapped_, 2 * kSharedWindow);
+  for (const Block& block : blocks_) ::munmap(block.mapped, 2 * kSharedWindow);
   ::munmap(signal_stack_, kSignalStackBytes);
 }
 
@@ -203,23 +233,25 @@ Fault Multiprocessor::run(const GridLaunch& launch, std::atomic<uint64_t>& next,
   launch_ = &launch;
   static_shared_ = launch.static_shared(launch.module);
   fault_ = {};
-  if (launch.only_block) run_block(*launch.only_block, false);
-  const uint64_t blocks =
-      launch.only_block ? 0 : uint64_t{launch.grid.x} * launch.grid.y * launch.grid.z;
-  const uint64_t step = coprime_step(blocks);
+  cluster_ = launch.kernel->cluster;
+  if (launch.only_block) run_cluster(*launch.only_block / cluster_ * cluster_, false);
+  const uint64_t clusters =
+      launch.only_block ? 0 : uint64_t{launch.grid.x} * launch.grid.y * launch.grid.z / cluster_;
+  const uint64_t step = coprime_step(clusters);
   while (fault_.code == 0 && !stop) {
     const uint64_t turn = next++;
-    if (turn >= blocks) break;
-    const auto block = static_cast<uint64_t>(static_cast<unsigned __int128>(turn) * step % blocks);
-    run_block(block, (block % 2 == 1) != launch.begins_reversed);
+    if (turn >= clusters) break;
+    const auto number =
+        static_cast<uint64_t>(static_cast<unsigned __int128>(turn) * step % clusters);
+    run_cluster(number * cluster_, (number % 2 == 1) != launch.begins_reversed);
   }
   if (fault_.code != 0) stop = true;
   t_running = outer;
   return fault_;
 }
 
-void Multiprocessor::run_block(uint64_t block, bool reverse) {
-  begin_block(block, reverse);
+void Multiprocessor::run_cluster(uint64_t first_block, bool reverse) {
+  begin_cluster(first_block, reverse);
   schedule();
   if (fault_.code == 0) return;
   // Fibers that were in the middle of the kernel never return to it.
@@ -230,12 +262,10 @@ void Multiprocessor::run_block(uint64_t block, bool reverse) {
   }
 }
 
-void Multiprocessor::begin_block(uint64_t block, bool reverse) {
-  const lf_emu::Index3& grid = launch_->grid;
-  block_index_ = {static_cast<unsigned>(block % grid.x),
-                  static_cast<unsigned>(block / grid.x % grid.y),
-                  static_cast<unsigned>(block / grid.x / grid.y)};
-  threads_ = launch_->block.x * launch_->block.y * launch_->block.z;
+void Multiprocessor::begin_cluster(uint64_t first_block, bool reverse) {
+  first_block_ = first_block;
+  block_threads_ = launch_->block.x * launch_->block.y * launch_->block.z;
+  threads_ = block_threads_ * cluster_;
   living_ = threads_;
   reverse_ = reverse;
   for (unsigned t = 0; t < threads_; ++t) {
@@ -243,18 +273,27 @@ void Multiprocessor::begin_block(uint64_t block, bool reverse) {
     records_[t].fiber = nullptr;
     records_[t].groups.clear();
   }
+  // Warps of several blocks are whole, which the launch sees to.
   for (unsigned first = 0; first < threads_; first += lf_emu::kWarpSize) {
     Warp& warp = warps_[first / lf_emu::kWarpSize];
     warp.runnable = std::min(lf_emu::kWarpSize, threads_ - first);
     warp.living = warp.runnable == 32 ? ~0u : (1u << warp.runnable) - 1;
     warp.arrived = 0;
   }
+  if (static_shared_.size != 0) std::memset(static_shared_.data, kGarbage, static_shared_.size);
+  for (unsigned rank = 0; rank < cluster_; ++rank) begin_block(rank);
+}
+
+void Multiprocessor::begin_block(unsigned rank) {
+  Block& block = blocks_[rank];
   const size_t arena_end = round_up(kSharedBytesOptIn, ::sysconf(_SC_PAGESIZE));
   const size_t dynamic = round_up(launch_->dynamic_shared_bytes, kDynamicSharedAlignment);
-  dynamic_shared_ = arena_ + arena_end - dynamic;
-  std::memset(dynamic_shared_, kGarbage, dynamic);
-  if (static_shared_.size != 0) std::memset(static_shared_.data, kGarbage, static_shared_.size);
-  warpgroups_.reset(dynamic_shared_, dynamic, threads_);
+  block.dynamic_shared = block.arena + arena_end - dynamic;
+  std::memset(block.dynamic_shared, kGarbage, dynamic);
+  block.warpgroups.reset(block.dynamic_shared, dynamic, block_threads_);
+  block.barriers.reset(block.dynamic_shared, dynamic, [&block](const std::byte* at, size_t bytes) {
+    block.warpgroups.note_copied(at, bytes);
+  });
 }
 
 void Multiprocessor::schedule() {
@@ -266,7 +305,7 @@ void Multiprocessor::schedule() {
       if (fault_.code != 0) return;
       note_together();
     }
-    if (living_ == 0 || release_barrier()) continue;
+    if (living_ == 0 || release_barriers()) continue;
     if (fault_.code != 0) return;
     if (!progressed) {
       give_up(kLaunchFailed, "deadlock: " + waiting_lines());
@@ -306,15 +345,19 @@ void Multiprocessor::resume(unsigned thread) {
 }
 
 void Multiprocessor::bind(Fiber& fiber, unsigned thread) {
-  const lf_emu::Index3& size = launch_->block;
+  const lf_emu::Index3 &size = launch_->block, &grid = launch_->grid;
+  const unsigned rank = thread / block_threads_, own = thread % block_threads_;
+  const uint64_t block = first_block_ + rank;
   records_[thread].fiber = &fiber;
-  fiber.thread() = {{thread % size.x, thread / size.x % size.y, thread / size.x / size.y},
-                    block_index_,
-                    size,
-                    launch_->grid,
-                    reinterpret_cast<unsigned char*>(dynamic_shared_),
-                    &EngineCalls::kEngine,
-                    false};
+  fiber.thread() = {
+      {own % size.x, own / size.x % size.y, own / size.x / size.y},
+      {static_cast<unsigned>(block % grid.x), static_cast<unsigned>(block / grid.x % grid.y),
+       static_cast<unsigned>(block / grid.x / grid.y)},
+      size,
+      grid,
+      reinterpret_cast<unsigned char*>(blocks_[rank].dynamic_shared),
+      &EngineCalls::kEngine,
+      false};
 }
 
 void Multiprocessor::fiber_main(void* self) {
@@ -335,7 +378,7 @@ void Multiprocessor::require(const std::string& wrong) {
 }
 
 void Multiprocessor::end_thread() {
-  require(warpgroups_.end_thread(current_));
+  require(own().warpgroups.end_thread(own_thread()));
   if (launch_->overlaps && !records_[current_].fiber->thread().has_waited) {
     require("a kernel that may begin early ended without a wait for those before it");
   }
@@ -367,9 +410,10 @@ void Multiprocessor::park(State state) {
 
 void Multiprocessor::give_up(int code, const std::string& text) {
   fault_ = {code,
-            std::string("kernel ") + launch_->kernel->name + ", block " + text_of(block_index_) +
-                (in_fiber_ ? ", thread " + text_of(records_[current_].fiber->thread().thread_index)
-                           : std::string()) +
+            std::string("kernel ") + launch_->kernel->name + ", block " +
+                (in_fiber_ ? text_of(records_[current_].fiber->thread().block_index) + ", thread " +
+                                 text_of(records_[current_].fiber->thread().thread_index)
+                           : std::to_string(first_block_)) +
                 ": " + text};
 }
 
@@ -381,14 +425,18 @@ void Multiprocessor::fail(int code, const std::string& text) {
 }
 
 std::string Multiprocessor::waiting_lines() const {
-  std::set<int> barriers, exchanges;
+  std::set<int> barriers, exchanges, phases, clusters;
   for (unsigned t = 0; t < threads_; ++t) {
     if (records_[t].state == State::kAtBarrier) barriers.insert(records_[t].site);
     if (records_[t].state == State::kInWarp) exchanges.insert(records_[t].site);
+    if (records_[t].state == State::kAtPhase) phases.insert(records_[t].site);
+    if (records_[t].state == State::kAtCluster) clusters.insert(records_[t].site);
   }
   std::string text = "threads wait";
   for (int line : barriers) text += " at the barrier of line " + std::to_string(line) + ",";
   for (int line : exchanges) text += " for their warp at line " + std::to_string(line) + ",";
+  for (int line : phases) text += " for a barrier's phase at line " + std::to_string(line) + ",";
+  for (int line : clusters) text += " for their cluster at line " + std::to_string(line) + ",";
   text.back() = ' ';
   return text + "and none can go on";
 }
@@ -398,10 +446,25 @@ void Multiprocessor::barrier(int site) {
   park(State::kAtBarrier);
 }
 
-// Opens the barrier when every thread that has not ended waits at it.
-bool Multiprocessor::release_barrier() {
+void Multiprocessor::make_ready(unsigned thread) {
+  records_[thread].state = State::kReady;
+  ++warps_[thread / lf_emu::kWarpSize].runnable;
+}
+
+bool Multiprocessor::release_barriers() {
+  bool is_any = release_phases();
+  for (unsigned rank = 0; rank < cluster_ && fault_.code == 0; ++rank) {
+    is_any = release_barrier(rank) || is_any;
+  }
+  return fault_.code == 0 && (release_cluster() || is_any);
+}
+
+// Opens the block's barrier when every thread that has not ended waits at it.
+bool Multiprocessor::release_barrier(unsigned rank) {
   int site = 0;
-  for (unsigned t = 0; t < threads_; ++t) {
+  const unsigned first = rank * block_threads_, end = first + block_threads_;
+  bool is_any = false;
+  for (unsigned t = first; t < end; ++t) {
     const ThreadRecord& record = records_[t];
     if (record.state == State::kEnded) continue;
     if (record.state != State::kAtBarrier) return false;
@@ -410,13 +473,83 @@ bool Multiprocessor::release_barrier() {
       return false;
     }
     site = record.site;
+    is_any = true;
+  }
+  for (unsigned t = first; t < end; ++t) {
+    if (records_[t].state == State::kAtBarrier) make_ready(t);
+  }
+  return is_any;
+}
+
+bool Multiprocessor::release_cluster() {
+  bool is_any = false;
+  for (unsigned t = 0; t < threads_; ++t) {
+    if (records_[t].state == State::kEnded) continue;
+    if (records_[t].state != State::kAtCluster) return false;
+    is_any = true;
   }
   for (unsigned t = 0; t < threads_; ++t) {
-    if (records_[t].state != State::kAtBarrier) continue;
-    records_[t].state = State::kReady;
-    ++warps_[t / lf_emu::kWarpSize].runnable;
+    if (records_[t].state == State::kAtCluster) make_ready(t);
   }
-  return true;
+  return is_any;
+}
+
+// Lets threads look again whose phases may have ended.
+bool Multiprocessor::release_phases() {
+  bool is_any = false;
+  for (unsigned t = 0; t < threads_; ++t) {
+    const ThreadRecord& record = records_[t];
+    if (record.state != State::kAtPhase) continue;
+    if (!blocks_[t / block_threads_].barriers.may_end(record.phase, record.parity)) continue;
+    make_ready(t);
+    is_any = true;
+  }
+  return is_any;
+}
+
+void Multiprocessor::wait_phase(void* barrier, unsigned parity, int site) {
+  ThreadRecord& record = records_[current_];
+  for (bool has_ended = false;;) {
+    require(own().barriers.test(barrier, parity, &has_ended));
+    if (has_ended) return;
+    record.site = site;
+    record.phase = barrier;
+    record.parity = parity;
+    park(State::kAtPhase);
+  }
+}
+
+// What lies in another block of the cluster where `address` lies in the thread's own.
+std::byte* Multiprocessor::place_in(unsigned rank, void* address) {
+  if (rank >= cluster_) fail(kLaunchFailed, "there is no such block in the cluster");
+  if (records_[rank * block_threads_].state == State::kEnded) {
+    const auto* first = &records_[rank * block_threads_];
+    const bool has_ended = std::all_of(first, first + block_threads_, [](const ThreadRecord& r) {
+      return r.state == State::kEnded;
+    });
+    if (has_ended) fail(kLaunchFailed, "the shared memory of a block that has ended");
+  }
+  return blocks_[rank].dynamic_shared + (static_cast<std::byte*>(address) - own().dynamic_shared);
+}
+
+void Multiprocessor::copy_box(void* to, void* barrier, const lf_emu::BoxRequest& box) {
+  BoxCopy copy;
+  std::memcpy(&copy.map, box.map, sizeof copy.map);
+  std::copy(std::begin(box.at), std::end(box.at), copy.at);
+  const std::string line = "line " + std::to_string(box.site) + ": ";
+  if (copy.map.rank != box.rank) fail(kLaunchFailed, line + "a tensor map of another rank");
+  const unsigned blocks = box.blocks != 0 ? box.blocks : 1u << rank();
+  for (unsigned r = 0; blocks >> r != 0; ++r) {
+    if ((blocks >> r & 1) == 0) continue;
+    copy.to = place_in(r, to);
+    std::string wrong = blocks_[r].warpgroups.check_write(copy.to, copy.bytes());
+    if (wrong.empty()) wrong = blocks_[r].barriers.copy(place_in(r, barrier), copy);
+    if (!wrong.empty()) fail(kLaunchFailed, line + wrong);
+  }
+  if (!is_observed()) return;
+  uint64_t read = 0;
+  copy.visit([&](std::byte*, const std::byte*, size_t first, size_t) { read += first; });
+  launch_->observer->on_box(read, copy.bytes(), own().barriers.bytes_under_way());
 }
 
 const unsigned char* Multiprocessor::exchange(int site, const void* value, unsigned bytes,
@@ -471,7 +604,8 @@ void Multiprocessor::wait_copies(unsigned groups_left) {
     for (const PendingCopy& copy : groups[i]) {
       std::memcpy(copy.to, copy.from, copy.bytes);
       std::memset(static_cast<std::byte*>(copy.to) + copy.bytes, 0, copy.zeros);
-      warpgroups_.note_write(current_, static_cast<std::byte*>(copy.to), copy.bytes + copy.zeros);
+      own().warpgroups.note_write(own_thread(), static_cast<std::byte*>(copy.to),
+                                  copy.bytes + copy.zeros);
     }
   }
   groups.erase(groups.begin(), groups.begin() + static_cast<ptrdiff_t>(due));
@@ -479,9 +613,9 @@ void Multiprocessor::wait_copies(unsigned groups_left) {
 
 void Multiprocessor::note_access(const void* site, const void* address, unsigned bytes,
                                  bool is_store) {
-  if (launch_->observer == nullptr) return;
+  if (!is_observed()) return;
   const bool goes_on =
-      launch_->observer->on_access({current_, site, reinterpret_cast<uintptr_t>(address), bytes,
+      launch_->observer->on_access({own_thread(), site, reinterpret_cast<uintptr_t>(address), bytes,
                                     is_store, is_shared(address, bytes)});
   if (!goes_on) fail(kLaunchFailed, "the observer has seen enough");
 }
@@ -490,12 +624,18 @@ void Multiprocessor::note_together() {
   if (launch_->observer != nullptr) launch_->observer->on_together();
 }
 
+// Of a cluster one block alone.
+bool Multiprocessor::is_observed() const {
+  return launch_->observer != nullptr &&
+         first_block_ + rank() == launch_->only_block.value_or(first_block_);
+}
+
 bool Multiprocessor::is_shared(const void* address, unsigned bytes) const {
   const auto* byte = static_cast<const std::byte*>(address);
   const auto inside = [&](const std::byte* begin, size_t size) {
     return byte >= begin && byte + bytes <= begin + size;
   };
-  return inside(dynamic_shared_,
+  return inside(blocks_[rank()].dynamic_shared,
                 round_up(launch_->dynamic_shared_bytes, kDynamicSharedAlignment)) ||
          inside(static_shared_.data, static_shared_.size);
 }

@@ -1,6 +1,6 @@
-// Runs blocks of a kernel, one after another on the calling operating system thread, with their
-// threads as fibers: barriers wait, lanes of a warp exchange, shared memory begins as garbage, and
-// an error ends the kernel as it would on the device.
+// Runs blocks of a kernel, or clusters of them, one after another on the calling operating system
+// thread, with their threads as fibers: barriers wait, lanes of a warp exchange, shared memory
+// begins as garbage, and an error ends the kernel as it would on the device.
 #pragma once
 
 #include <atomic>
@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/emulator/device/barriers.h"
 #include "tests/emulator/device/fiber.h"
 #include "tests/emulator/device/warpgroups.h"
 #include "tests/emulator/prelude/prelude_abi.h"
@@ -18,6 +19,7 @@
 namespace emulator {
 
 inline constexpr unsigned kBlockThreadsMax = 1024;
+inline constexpr unsigned kClusterMax = 2;
 inline constexpr unsigned kSharedBytes = 48 * 1024;        // without asking
 inline constexpr unsigned kSharedBytesOptIn = 227 * 1024;  // cuFuncSetAttribute
 
@@ -42,6 +44,11 @@ class AccessObserver {
   // The block is the last of `blocks` that share a sum, and completes it from here on. Each of its
   // threads reports it, after a barrier.
   virtual void on_completion(int64_t blocks) = 0;
+  // The block asks for a box, of which so many bytes are read from device memory; with those asked
+  // for before, so many bytes have not come yet.
+  virtual void on_box(uint64_t read_bytes, uint64_t box_bytes, uint64_t under_way_bytes) = 0;
+  // A warpgroup begins a product.
+  virtual void on_product(const lf_emu::Product& product) = 0;
 };
 
 // One launch, complete: it is run after the call that asked for it has returned.
@@ -85,7 +92,23 @@ class Multiprocessor {
   Fault run(const GridLaunch& launch, std::atomic<uint64_t>& next, std::atomic<bool>& stop);
 
  private:
-  enum class State : uint8_t { kUnstarted, kReady, kAtBarrier, kInWarp, kEnded };
+  enum class State : uint8_t {
+    kUnstarted,
+    kReady,
+    kAtBarrier,
+    kInWarp,
+    kAtPhase,  // of a barrier in shared memory
+    kAtCluster,
+    kEnded
+  };
+  // What a block of the cluster that runs has for itself.
+  struct Block {
+    std::byte* mapped = nullptr;          // where arena lies
+    std::byte* arena = nullptr;           // kSharedBytesOptIn before a guard page
+    std::byte* dynamic_shared = nullptr;  // ends where the guard page begins
+    Warpgroups warpgroups;
+    SharedBarriers barriers;
+  };
   struct PendingCopy {
     void* to;
     const void* from;
@@ -96,6 +119,8 @@ class Multiprocessor {
     int site = 0;
     Fiber* fiber = nullptr;
     std::vector<std::vector<PendingCopy>> groups;  // the last is open
+    const void* phase = nullptr;                   // the barrier that it waits at
+    unsigned parity = 0;
   };
   struct Warp {
     uint32_t living = 0, arrived = 0;  // bits of lanes
@@ -110,15 +135,21 @@ class Multiprocessor {
   static void fiber_main(void* self);
 
   // Threads run in reverse order where `reverse`.
-  void run_block(uint64_t block, bool reverse);
-  void begin_block(uint64_t block, bool reverse);
+  void run_cluster(uint64_t first_block, bool reverse);
+  void begin_cluster(uint64_t first_block, bool reverse);
+  void begin_block(unsigned rank);
   void schedule();
   bool run_warp(unsigned warp);
   void resume(unsigned thread);
   void end_thread();
   bool take_next_thread();
   void bind(Fiber& fiber, unsigned thread);
-  bool release_barrier();
+  bool release_barriers();
+  bool release_barrier(unsigned rank);
+  bool release_cluster();
+  bool release_phases();
+  void make_ready(unsigned thread);
+  bool is_observed() const;
   void release_warp(unsigned warp);
   void park(State state);
   void require(const std::string& wrong);
@@ -129,26 +160,31 @@ class Multiprocessor {
   void barrier(int site);
   const unsigned char* exchange(int site, const void* value, unsigned bytes, unsigned mask);
   void wait_copies(unsigned groups_left);
+  // Of the block of the thread that runs.
+  unsigned rank() const { return current_ / block_threads_; }
+  unsigned own_thread() const { return current_ % block_threads_; }
+  Block& own() { return blocks_[rank()]; }
+  std::byte* place_in(unsigned rank, void* address);
+  void wait_phase(void* barrier, unsigned parity, int site);
+  void copy_box(void* to, void* barrier, const lf_emu::BoxRequest& box);
   bool is_shared(const void* address, unsigned bytes) const;
   void note_access(const void* site, const void* address, unsigned bytes, bool is_store);
   void note_together();
 
   const GridLaunch* launch_ = nullptr;
-  lf_emu::Index3 block_index_{};
-  unsigned threads_ = 0, living_ = 0;
+  uint64_t first_block_ = 0;           // of the cluster
+  unsigned threads_ = 0, living_ = 0;  // of the cluster
+  unsigned cluster_ = 1, block_threads_ = 1;
   bool reverse_ = false;
   unsigned current_ = 0;  // the thread whose fiber runs
   bool in_fiber_ = false;
   Fault fault_;
   StackPointer scheduler_ = nullptr;
   GridLaunch::SharedRange static_shared_;
-  std::byte* mapped_ = nullptr;          // where arena_ lies
-  std::byte* arena_ = nullptr;           // kSharedBytesOptIn before a guard page
-  std::byte* dynamic_shared_ = nullptr;  // ends where the guard page begins
   std::byte* signal_stack_ = nullptr;
+  Block blocks_[kClusterMax];
   std::vector<ThreadRecord> records_;
   std::vector<Warp> warps_;
-  Warpgroups warpgroups_;
   std::vector<std::unique_ptr<Fiber>> fibers_;
   std::vector<Fiber*> free_fibers_;
 };

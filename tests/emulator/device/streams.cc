@@ -82,18 +82,24 @@ int Executor::perform(const Operation& op) {
 }
 
 void Executor::run_kernel(const Operation& op) {
-  std::vector<std::vector<std::byte>> values = op.parameters;
+  // Aligned as the largest of them is, a tensor map.
+  struct alignas(64) Line {
+    std::byte bytes[64];
+  };
+  std::deque<std::vector<Line>> values;
   std::vector<void*> parameters;
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (op.kernel->parameters[i].is_pointer) {
-      uint64_t address = 0;
-      std::memcpy(&address, values[i].data(), sizeof address);
-      // The end of an allocation is no error as long as it is not followed.
-      const bool is_device = memory.holds(address) || memory.holds(address - 1);
-      if (address != 0 && !is_device) address = kNoDeviceAddress;
-      std::memcpy(values[i].data(), &address, sizeof address);
-    }
-    parameters.push_back(values[i].data());
+  for (size_t i = 0; i < op.parameters.size(); ++i) {
+    const std::vector<std::byte>& given = op.parameters[i];
+    std::vector<Line>& lines = values.emplace_back(given.size() / sizeof(Line) + 1);
+    std::memcpy(lines.data(), given.data(), given.size());
+    parameters.push_back(lines.data());
+    if (!op.kernel->parameters[i].is_pointer) continue;
+    uint64_t address = 0;
+    std::memcpy(&address, lines.data(), sizeof address);
+    // The end of an allocation is no error as long as it is not followed.
+    const bool is_device = memory.holds(address) || memory.holds(address - 1);
+    if (address != 0 && !is_device) address = kNoDeviceAddress;
+    std::memcpy(lines.data(), &address, sizeof address);
   }
   GridLaunch launch;
   launch.kernel = op.kernel;

@@ -118,7 +118,9 @@ bool Warpgroups::is_changed(const Begun& begun) const {
 std::string Warpgroups::begin_product(unsigned thread, const lf_emu::Product& product,
                                       float* sums) {
   wake();
-  if (threads_.size() % kThreads != 0) return line_of(product) + "a warpgroup that is not whole";
+  if ((thread / kThreads + 1) * kThreads > threads_.size()) {
+    return line_of(product) + "a warpgroup that is not whole";
+  }
   if (product.columns % 8 != 0 || product.columns > 256) return "no such shape";
   ThreadState& state = threads_[thread];
   Warpgroup& group = groups_[thread / kThreads];
@@ -218,6 +220,11 @@ std::string Warpgroups::wait_products(unsigned thread, unsigned groups_left) {
 void Warpgroups::note_write(unsigned thread, const std::byte* at, size_t bytes) {
   if (at < shared_ || at >= shared_ + bytes_) return;
   threads_[thread].unfenced.emplace_back(static_cast<size_t>(at - shared_), bytes);
+}
+
+void Warpgroups::note_copied(const std::byte* at, size_t bytes) {
+  wake();
+  std::memcpy(&seen_[static_cast<size_t>(at - shared_)], at, bytes);
 }
 
 std::string Warpgroups::check_write(const std::byte* at, size_t bytes) const {

@@ -36,6 +36,8 @@ class Warpgroups {
   // from now.
   void note_write(unsigned thread, const std::byte* at, size_t bytes);
   std::string check_write(const std::byte* at, size_t bytes) const;
+  // The copy engine's write, which products see as threads do.
+  void note_copied(const std::byte* at, size_t bytes);
   // What the thread wrote becomes visible to products.
   void fence_async(unsigned thread);
   // The thread ends.

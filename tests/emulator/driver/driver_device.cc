@@ -80,6 +80,12 @@ bool set_parameters(Operation& op, void** parameters) {
       (parameters == nullptr && f.kernel->parameter_count != 0)) {
     return false;
   }
+  // What clusters of a real device may be and those here are not: see multiprocessor.h.
+  const unsigned cluster = f.kernel->cluster;
+  if (cluster > 1 && (cluster > kClusterMax || op.grid.x % cluster != 0 || op.grid.y != 1 ||
+                      op.grid.z != 1 || threads % lf_emu::kWarpSize != 0 || f.static_shared != 0)) {
+    return false;
+  }
   op.parameters.clear();
   for (unsigned i = 0; i < f.kernel->parameter_count; ++i) {
     const auto* bytes = static_cast<const std::byte*>(parameters[i]);

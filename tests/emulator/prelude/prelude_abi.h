@@ -19,6 +19,15 @@ struct Product {
   int site;
 };
 
+// A box of a tensor, from the map that the driver encoded; `blocks`: a bit for each block of the
+// cluster that gets it, 0: the thread's own alone.
+struct BoxRequest {
+  const void* map;
+  int at[5];
+  unsigned rank, blocks;
+  int site;
+};
+
 // What kernels call in the engine. `site` is a line of the kernel's source: all threads of a
 // collective operation must come from the same one. Codes are the driver API's.
 struct Engine {
@@ -39,6 +48,14 @@ struct Engine {
   void (*wait_products)(Thread*, unsigned groups_left);
   void (*fence_async)(Thread*);
   void (*store_shared)(Thread*, void* to, const void* from, unsigned bytes);
+  // Barriers in shared memory, boxes whose bytes they count, and clusters; see barriers.h.
+  void (*init_barrier)(Thread*, void* barrier, unsigned arrivals);
+  void (*fence_barriers)(Thread*);
+  // At the barrier in this place of a block of the cluster; -1: of the thread's own.
+  void (*arrive)(Thread*, void* barrier, unsigned expected_bytes, int block);
+  void (*wait_barrier)(Thread*, void* barrier, unsigned parity, int site);
+  void (*copy_box)(Thread*, void* to, void* barrier, const BoxRequest& box);
+  void (*cluster_barrier)(Thread*, int site);
   // Before an access of memory that is not the thread's stack, by kernels compiled to tell.
   void (*access)(Thread*, const void* site, const void* address, unsigned bytes, bool is_store);
   // The thread's block is the last of `blocks` that share a sum, and completes it.
@@ -72,6 +89,7 @@ struct Parameter {
 struct Kernel {
   const char* name;
   unsigned threads_max;  // of __launch_bounds__; 0: none
+  unsigned cluster;      // of __cluster_dims__, in x; 1: none
   unsigned parameter_count;
   const Parameter* parameters;
   void (*run)(void** parameters);

@@ -16,6 +16,8 @@
 #define __noinline__ __attribute__((noinline))
 #define __align__(bytes) __attribute__((aligned(bytes)))
 #define __launch_bounds__(...)
+#define __cluster_dims__(...)
+#define __grid_constant__
 #define threadIdx (lf_emu::self().thread_index)
 #define blockIdx (lf_emu::self().block_index)
 #define blockDim (lf_emu::self().block_size)

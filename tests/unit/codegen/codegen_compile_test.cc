@@ -374,6 +374,11 @@ TEST(KernelCache, ReadsHowKernelsAreLaunched) {
   std::map<Digest, worker::CompiledKernel> kernels;
   for (bool waits : {false, true}) {
     common::EntryPoint entry{"lf_1", Expr::symbol(0), Expr(16), {256, 8, 4096}, waits};
+    if (waits) {
+      entry.maps = {
+          {1, DType::kFloat16, 64, Expr::symbol(0), {{8, 1, 32}, {2, min(Expr::symbol(0), 8), 1}}},
+          {0, DType::kBfloat16, 0, 0, {{Expr::symbol(0), 1, 8}}}};
+    }
     kernels[digest_of(waits ? "waits" : "does not")] = {entry, digest_of(*object)};
   }
   KernelCache(directory->path()).insert(kernels, object);

@@ -88,6 +88,11 @@ class CudaRunner final : public KernelRunner {
     launch.function = *function;
     launch.buffers = buffers;
     launch.symbols = symbols;
+    auto maps = common::bind_tensor_maps(source.entry.maps, symbols, [&](int input) {
+      return static_cast<int64_t>(inputs[static_cast<size_t>(input)].bytes().size());
+    });
+    ASSERT_TRUE(maps.ok()) << maps.error().message << "\n" << source.text;
+    launch.maps = *maps;
     launch.units = source.entry.units.evaluate(symbols);
     launch.block = source.entry.block;
     // What every GPU has; products of warpgroups run on large ones alone, and the device refuses

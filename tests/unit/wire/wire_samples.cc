@@ -114,6 +114,7 @@ PlanKernel sample_code(int object) {
   kernel.entry.name = cat("kernel_", object);
   kernel.entry.block = {256, 8, 4096};
   kernel.entry.waits = true;
+  kernel.entry.maps = {{0, DType::kBfloat16, 128, Expr(8), {{Expr(64), 1, 64}, {3, 64, 128}}}};
   kernel.entry.units = floor_div(Expr::symbol(0) + 63, 64);
   kernel.entry.scratch_bytes = 4 * Expr::symbol(0);
   kernel.in_place_inputs = {1};

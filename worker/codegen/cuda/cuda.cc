@@ -44,8 +44,10 @@ std::string prologue(const std::string& entry, const Graph& body, const GpuFunct
                      bool in_place, bool overlaps) {
   std::string_view restricted = in_place ? "" : " __restrict__";
   std::string_view restricted_input = overlaps ? "" : restricted;
-  std::string text = cat("extern \"C\" __global__ void __launch_bounds__(", function.block.threads,
-                         ") ", entry, "(");
+  std::string text =
+      cat("extern \"C\" __global__ void __launch_bounds__(", function.block.threads, ") ",
+          function.cluster > 1 ? cat("__cluster_dims__(", function.cluster, ", 1, 1) ") : "", entry,
+          "(");
   for (size_t k = 0; k < body.inputs.size(); ++k) {
     text +=
         cat("const ", c_storage_type(body.inputs[k].dtype), "*", restricted_input, " in", k, ", ");
@@ -55,7 +57,11 @@ std::string prologue(const std::string& entry, const Graph& body, const GpuFunct
                 ", ");
   }
   for (size_t k = 0; k < body.symbols.size(); ++k) text += cat("int64_t s", k, ", ");
-  text += "int64_t units, char* scratch, int64_t scratch_stride) {\n";
+  text += "int64_t units, char* scratch, int64_t scratch_stride";
+  for (size_t k = 0; k < function.maps.size(); ++k) {
+    text += cat(", const __grid_constant__ lf_tensor_map map", k);
+  }
+  text += ") {\n";
   if (overlaps) text += cat(function.early, "  lf_wait_for_earlier();\n");
   CodeWriter names(body.symbols);
   if (function.is_split) text += "  char* const areas = scratch;\n";
@@ -134,7 +140,10 @@ std::vector<SupportPart> support_parts(bool warpgroups) {
                                     {cuda_support_probabilities()},
                                     {cuda_support_halves()},
                                     {cuda_support_mma()}};
-  if (warpgroups) parts.push_back({cuda_support_wgmma()});
+  if (warpgroups) {
+    parts.push_back({cuda_support_wgmma()});
+    parts.push_back({cuda_support_tma()});
+  }
   return parts;
 }
 
@@ -162,6 +171,7 @@ Result<KernelSource> CudaCodeGenerator::generate(const Kernel& kernel) const {
   source.entry.waits = machine_.overlaps;
   if (machine_.overlaps) source.prefetch_bytes = function.early_bytes;
   source.entry.starts_from_bases = works_in_place(kernel);
+  source.entry.maps = function.maps;
   source.text = cat(
       prologue(source.entry.name, kernel.body, function, works_in_place(kernel), machine_.overlaps),
       function.body.text, "}\n");

@@ -19,5 +19,6 @@ std::string_view cuda_support_halves();
 std::string_view cuda_support_mma();
 // For GPUs of compute capability 9.0a.
 std::string_view cuda_support_wgmma();
+std::string_view cuda_support_tma();
 
 }  // namespace worker

@@ -1,0 +1,81 @@
+// Views that a copy engine reads: if these fail, a plan from outside could make a GPU read beyond
+// its buffers, or a worker's cache could give a kernel other maps than it was compiled for.
+#include "common/plan/tensor_map.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace common {
+namespace {
+
+// Rows of 64 of `s0` rows that lie 128 apart, from element 256 on.
+TensorMap rows_of_64() {
+  return {1, DType::kBfloat16, 128, 256, {{64, 1, 64}, {Expr::symbol(0), 128, 32}}};
+}
+
+TEST(TensorMap, IsReadBackAsPrinted) {
+  TensorMap map = rows_of_64();
+  map.dimensions.push_back({min(Expr::symbol(1), 7), 2 * Expr::symbol(0) + 8, 1});
+  auto read = parse_tensor_map(print(map));
+  ASSERT_TRUE(read.has_value()) << print(map);
+  EXPECT_EQ(*read, map);
+  for (const char* text : {"", "1|bf16|128|0", "1|s64|128|0|64:64:1", "1|bf16|128|0|64:64",
+                           "1|bf16|x|0|64:64:1", "1|bf16|128|0|64:64:1:1"}) {
+    EXPECT_FALSE(parse_tensor_map(text).has_value()) << text;
+  }
+}
+
+TEST(TensorMap, WhatNoDeviceEncodesIsRefused) {
+  EXPECT_TRUE(verify(rows_of_64(), 2, 1).ok());
+  EXPECT_FALSE(verify(rows_of_64(), 1, 1).ok()) << "no such input";
+  EXPECT_FALSE(verify(rows_of_64(), 2, 0).ok()) << "no such symbol";
+  auto refuses = [](auto change) {
+    TensorMap map = rows_of_64();
+    change(map);
+    return !verify(map, 2, 1).ok();
+  };
+  EXPECT_TRUE(refuses([](TensorMap& map) { map.dtype = DType::kInt64; }));
+  EXPECT_TRUE(refuses([](TensorMap& map) { map.swizzle_bytes = 48; }));
+  EXPECT_TRUE(refuses([](TensorMap& map) { map.swizzle_bytes = 64; })) << "rows of 128 bytes";
+  EXPECT_TRUE(refuses([](TensorMap& map) { map.dimensions.clear(); }));
+  EXPECT_TRUE(refuses([](TensorMap& map) { map.dimensions.resize(6, {1, 8, 1}); }));
+  EXPECT_TRUE(refuses([](TensorMap& map) { map.dimensions[0].stride = 2; }));
+  EXPECT_TRUE(refuses([](TensorMap& map) { map.dimensions[0].box = 4; })) << "8 bytes";
+  EXPECT_TRUE(refuses([](TensorMap& map) { map.dimensions[1].box = 257; }));
+  EXPECT_TRUE(refuses([](TensorMap& map) { map.dimensions[1].box = 0; }));
+}
+
+TEST(TensorMap, StaysWithinItsInput) {
+  const std::vector<int64_t> ten = {10};
+  const int64_t last = 256 + 9 * 128 + 63;
+  auto sizes = evaluate(rows_of_64(), ten, last + 1);
+  ASSERT_TRUE(sizes.ok()) << sizes.error().message;
+  EXPECT_EQ(sizes->dimensions[1], (TensorMapSizes::Dimension{10, 128, 32}));
+  EXPECT_EQ(sizes->offset, 256);
+  EXPECT_FALSE(evaluate(rows_of_64(), ten, last).ok());
+  // Nothing is read of what has no elements.
+  auto empty = evaluate(rows_of_64(), std::vector<int64_t>{0}, 0);
+  ASSERT_TRUE(empty.ok()) << empty.error().message;
+  EXPECT_EQ(empty->dimensions[1].size, 1);
+}
+
+TEST(TensorMap, AddressesAndStridesAreMultiplesOf16Bytes) {
+  auto evaluates = [](auto change) {
+    TensorMap map = rows_of_64();
+    change(map);
+    return evaluate(map, std::vector<int64_t>{10}, 100000).ok();
+  };
+  EXPECT_TRUE(evaluates([](TensorMap&) {}));
+  EXPECT_FALSE(evaluates([](TensorMap& map) { map.offset = 4; }));
+  EXPECT_FALSE(evaluates([](TensorMap& map) { map.offset = -8; }));
+  EXPECT_FALSE(evaluates([](TensorMap& map) { map.dimensions[1].stride = 100; }));
+  EXPECT_FALSE(evaluates([](TensorMap& map) { map.dimensions[1].stride = -128; }));
+  EXPECT_TRUE(evaluates([](TensorMap& map) {
+    map.dimensions[1].size = 1;
+    map.dimensions[1].stride = 100;
+  })) << "a stride that nothing takes";
+}
+
+}  // namespace
+}  // namespace common
