@@ -69,8 +69,9 @@ struct ScheduleChoice {
 // compute a unit together), access (neighbours in memory that a thread takes at once), rows (units
 // that they compute at once). For kTile: block_rows, block_columns (of the product, that a block of
 // threads computes), splits (blocks that share what one would sum); with warpgroups that multiply,
-// warpgroups (their block, rows * 1000 + columns, instead of the former; 0: single warps multiply)
-// and stages (steps of the summed axis that shared memory holds for them). For kAttention:
+// warpgroups (their block, rows * 1000 + columns, instead of the former; 1: single warps multiply),
+// stages (steps of the summed axis that shared memory holds for them) and clusters (blocks that
+// copy operands for one another; 1: none). For kAttention:
 // block_rows, block_keys, splits, and online, where 0 computes the scores twice. For kGemm:
 // algorithm (its place in the library's list). Those of CPUs alone come first, so that codes of
 // them are dense.

@@ -87,7 +87,8 @@ enum TileParameter : size_t {
   kTileRows,
   kTileSplits,
   kWarpgroups,
-  kStages
+  kStages,
+  kClusters
 };
 enum GemmParameter : size_t { kAlgorithm };
 
@@ -169,6 +170,7 @@ void gpu_tile_features(const KernelTraits& t, ScheduleCode code, Features& featu
   features.add({44, size_class(t.m * t.n, 3), warpgroups});
   features.add({35, kStages, stages});
   features.add({45, warpgroups, stages});
+  features.add({35, kClusters, schedule_digit(t.form, code, kClusters)});
 }
 
 void gemm_features(const KernelTraits& t, ScheduleCode code, Features& features) {

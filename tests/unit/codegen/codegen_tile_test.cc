@@ -353,7 +353,7 @@ TEST(CodegenTile, WarpgroupProducts) {
   for (const ScheduleChoice& choice : schedule_parameters(Template::kTile)) {
     if (choice.name != "warpgroups") continue;
     for (int64_t block : choice.values) {
-      if (block == 0) continue;
+      if (block <= 1) continue;
       for (bool turn_a : {false, true}) {
         for (bool turn_b : {false, true}) {
           DType dtype = turn_a ? DType::kFloat16 : DType::kBfloat16;
@@ -391,6 +391,107 @@ TEST(CodegenTile, WarpgroupProducts) {
   batch.compile();
   for (size_t k = 0; k < batch.size(); ++k) {
     EXPECT_NE(batch.at(k).source.text.find("lf_wgmma"), std::string::npos) << k;
+  }
+  batch.check_all(3e-4);
+}
+
+// Blocks whose operands the copy engine brings: whole and cut, in all orders of memory, alone and
+// two together, with more and fewer steps of k than there are stages.
+TEST(CodegenTile, BoxesOfOperands) {
+  if (!runs_on_gpu()) GTEST_SKIP() << "a CPU has none";
+  Random random(37);
+  KernelBatch batch("cuda-sm_90a");
+  for (int64_t clusters : {1, 2}) {
+    for (int64_t block : {64064, 64256, 128128, 128256}) {
+      Schedule schedule{{"clusters", clusters}, {"warpgroups", block}};
+      for (bool turn_a : {false, true}) {
+        bool turn_b = turn_a != (clusters == 1);
+        DType dtype = turn_b ? DType::kFloat16 : DType::kBfloat16;
+        add_product(batch, random, dtype, 256, 256, 320, turn_a, turn_b, schedule);
+        add_product(batch, random, dtype, 200, 328, 136, !turn_a, turn_b, schedule);
+      }
+    }
+    for (int64_t stages : {3, 6}) {
+      for (int64_t k : {8, 64, 320}) {
+        Schedule schedule{{"clusters", clusters}, {"stages", stages}, {"warpgroups", 64064}};
+        add_product(batch, random, DType::kBfloat16, 72, 64, k, false, true, schedule);
+        add_product(batch, random, DType::kBfloat16, 72, 64, k, false, false, schedule);
+      }
+    }
+  }
+  for (int64_t splits : {2, 8}) {
+    Schedule schedule{{"clusters", 1}, {"splits", splits}, {"warpgroups", 128128}};
+    add_product(batch, random, DType::kBfloat16, 130, 72, 1096, false, true, schedule);
+  }
+  batch.compile();
+  for (size_t k = 0; k < batch.size(); ++k) {
+    EXPECT_EQ(batch.at(k).source.entry.maps.size(), 2u) << k;
+  }
+  batch.check_all(3e-4);
+}
+
+// Matrices of s0 rows in two batches of three, times three matrices that both batches share.
+void add_grouped_product(KernelBatch& batch, Random& random, int64_t rows,
+                         const Schedule& schedule) {
+  constexpr int64_t kOuter = 2, kGroups = 3, kColumns = 72, kDepth = 136;
+  GraphBuilder b({{1, 4096}});
+  Expr s = Expr::symbol(0);
+  NodeId x = input(b, DType::kBfloat16, {kOuter, kGroups, s, kDepth});
+  NodeId w = b.view(input(b, DType::kBfloat16, {kGroups, kColumns, kDepth}),
+                    View{{kOuter, kGroups, kColumns, kDepth},
+                         {Expr::index(1), Expr::index(2), Expr::index(3)},
+                         {},
+                         0});
+  // 0 outer, 1 group, 2 row, 3 column, 4 depth
+  b.output(b.raw({Op::kContract,
+                  DType::kFloat32,
+                  {kOuter, kGroups, s, kColumns},
+                  {x, w},
+                  ContractAttr{{0, 1, 2, 4}, {0, 1, 3, 4}, {0, 1, 2, 3}}}));
+  batch.add(Template::kTile, schedule, b.finish(),
+            {random_tensor(random, DType::kBfloat16, {kOuter, kGroups, rows, kDepth}),
+             random_tensor(random, DType::kBfloat16, {kGroups, kColumns, kDepth})});
+}
+
+// Dimensions of batches, along which an operand may stay, and sizes that are known at the launch.
+TEST(CodegenTile, BoxesOfBatches) {
+  if (!runs_on_gpu()) GTEST_SKIP() << "a CPU has none";
+  Random random(38);
+  KernelBatch batch("cuda-sm_90a");
+  for (int64_t clusters : {1, 2}) {
+    for (int64_t rows : {1, 64, 150}) {
+      add_grouped_product(batch, random, rows, {{"clusters", clusters}, {"warpgroups", 64064}});
+    }
+  }
+  batch.compile();
+  for (size_t k = 0; k < batch.size(); ++k) {
+    EXPECT_EQ(batch.at(k).source.entry.maps.size(), 2u) << k;
+  }
+  batch.check_all(3e-4);
+}
+
+// What a schedule that says nothing gets: boxes where both operands lie in memory in order and the
+// product is large, else what single warps multiply.
+TEST(CodegenTile, BoxesAreTheDefault) {
+  if (!runs_on_gpu()) GTEST_SKIP() << "a CPU has none";
+  Random random(39);
+  KernelBatch batch("cuda-sm_90a");
+  add_product(batch, random, DType::kBfloat16, 2048, 1536, 64, false, true, {});
+  add_product(batch, random, DType::kBfloat16, 2048, 1536, 64, false, true, {{"warpgroups", 1}});
+  add_product(batch, random, DType::kBfloat16, 510, 509, 67, false, true, {});
+  add_product(batch, random, DType::kBfloat16, 20, 512, 64, false, true, {});
+  GraphBuilder b;
+  NodeId x = b.cast(input(b, DType::kBfloat16, {512, 64}), DType::kFloat32);
+  x = b.cast(b.binary(BinaryOp::kMul, x, b.scalar(DType::kFloat32, 2)), DType::kBfloat16);
+  NodeId w = input(b, DType::kBfloat16, {512, 64});
+  b.output(
+      contract(b, b.cast(x, DType::kFloat32), b.cast(w, DType::kFloat32), {0, 2}, {1, 2}, {0, 1}));
+  batch.add(Template::kTile, {}, b.finish(),
+            {random_tensor(random, DType::kBfloat16, {512, 64}),
+             random_tensor(random, DType::kBfloat16, {512, 64})});
+  batch.compile();
+  for (size_t k = 0; k < batch.size(); ++k) {
+    EXPECT_EQ(batch.at(k).source.entry.maps.size(), k == 0 ? 2u : 0u) << k;
   }
   batch.check_all(3e-4);
 }

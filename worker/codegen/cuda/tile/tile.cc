@@ -4,7 +4,9 @@
 #include "worker/codegen/cuda/tile/tile_mma.h"
 #include "worker/codegen/cuda/tile/tile_simt.h"
 #include "worker/codegen/cuda/tile/tile_skinny.h"
+#include "worker/codegen/cuda/tile/tile_tma.h"
 #include "worker/codegen/cuda/tile/tile_wgmma.h"
+#include "worker/codegen/cuda/tile/wgmma_size.h"
 #include "worker/codegen/text/half_operands.h"
 
 namespace worker {
@@ -27,8 +29,9 @@ Result<GpuFunction> emit_cuda_tile(const Graph& body, const Schedule& schedule,
   Contraction contraction(narrow, only_contraction(narrow));
   if (cuda_tile_is_skinny(contraction))
     return emit_cuda_tile_skinny(narrow, contraction, schedule, machine);
-  if (machine.warpgroups && cuda_tile_is_wgmma(contraction, schedule)) {
-    return emit_cuda_tile_wgmma(narrow, contraction, schedule, machine);
+  if (auto size = choose_wgmma_size(contraction, schedule, narrow.symbols, machine)) {
+    return size->is_copied ? emit_cuda_tile_tma(narrow, contraction, schedule, *size, machine)
+                           : emit_cuda_tile_wgmma(narrow, contraction, schedule, *size, machine);
   }
   DType left = contraction.operand_dtype(Side::kLeft);
   if (common::is_half(left) && left == contraction.operand_dtype(Side::kRight)) {

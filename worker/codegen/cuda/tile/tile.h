@@ -13,7 +13,7 @@ namespace worker {
 // functions of it, or permutations and reshapes of such. kUnsupported for other bodies.
 //
 // Of the schedule: block_rows and block_columns, where there is a block of these sizes; splits;
-// and, on machines whose warpgroups multiply, warpgroups and stages.
+// and, on machines whose warpgroups multiply, warpgroups, clusters and stages.
 common::Result<common::GpuFunction> emit_cuda_tile(const common::Graph& body,
                                                    const common::Schedule& schedule,
                                                    const CudaMachine& machine);

@@ -53,22 +53,28 @@ void CudaTileBlock::begin(int64_t shared_bytes, int64_t splits, int64_t kept, in
   splits_ = splits;
   kept_ = kept;
   const common::TileProblem& p = contraction_.problem();
-  Expr tiles_m = ceil_div(p.m_size, size_.rows);
+  Expr tiles_m = ceil_div(p.m_size, size_.rows * size_.cluster);
   Expr tiles_n = ceil_div(p.n_size, size_.columns);
-  units_ = contraction_.batch_size() * tiles_m * tiles_n * Expr(splits);
+  const int64_t sharing = splits * size_.cluster;
+  units_ = contraction_.batch_size() * tiles_m * tiles_n * Expr(sharing);
   std::string block =
-      splits == 1 ? "(int64_t)blockIdx.x" : cat("(int64_t)(blockIdx.x / ", splits, ")");
+      sharing == 1 ? "(int64_t)blockIdx.x" : cat("(int64_t)(blockIdx.x / ", sharing, ")");
+  const char* row = size_.cluster == 1 ? "m0" : "cluster_m0";
   std::string down = writer_.rare_text(tiles_m);
   std::string across = writer_.rare_text(tiles_n);
   lines(cat("const int tid = threadIdx.x;\n", "const int64_t tiles_m = ", down, ", tiles_n = ",
             across, ";\n", "const int64_t tile = ", block, " % (tiles_m * tiles_n);\n"));
   if (tiles_m.is_constant() && tiles_m.constant() <= kGroup) {
-    lines("const int64_t m0 = tile % tiles_m, n0 = tile / tiles_m;");
+    lines(cat("const int64_t ", row, " = tile % tiles_m, n0 = tile / tiles_m;"));
   } else {
     lines(cat("const int64_t above = tile / (", kGroup, " * tiles_n) * ", kGroup, ";\n",
               "const int64_t inside = tile % (", kGroup, " * tiles_n);\n",
               "const int64_t height = lf_min_i64(tiles_m - above, ", kGroup, ");\n",
-              "const int64_t m0 = above + inside % height, n0 = inside / height;"));
+              "const int64_t ", row, " = above + inside % height, n0 = inside / height;"));
+  }
+  if (size_.cluster > 1) {
+    lines(cat("const int64_t m0 = cluster_m0 * ", size_.cluster, " + blockIdx.x % ", size_.cluster,
+              ";"));
   }
   std::vector<Expr> sizes = contraction_.sizes_of(p.batch);
   if (!sizes.empty()) {
@@ -153,17 +159,17 @@ void CudaTileBlock::store(const std::string& first, int64_t rows) {
   const common::TileProblem& p = contraction_.problem();
   bool along_rows = contraction_.output_runs_along_rows();
   auto own = [&](const char* name, const char* origin, int64_t step, const std::string& position,
-                 const Expr& size) {
+                 const Expr& size, int blocks) {
     writer_.line(cat("const int64_t ", name, " = ", origin, " * ", step, " + ", position, ";"));
-    bool whole = common::exact_div(size, Expr(step)).has_value();
+    bool whole = common::exact_div(size, Expr(step * blocks)).has_value();
     return whole ? std::string() : cat(name, " < ", writer_.rare_text(size));
   };
   writer_.open(true);
   int64_t fast = along_rows ? rows : size_.columns;
   writer_.line(cat("const int row = e ", along_rows ? "%" : "/", " ", fast, ", column = e ",
                    along_rows ? "/" : "%", " ", fast, ";"));
-  std::string inside = own("m", "m0", size_.rows, cat(first, " + row"), p.m_size);
-  std::string right = own("n", "n0", size_.columns, "column", p.n_size);
+  std::string inside = own("m", "m0", size_.rows, cat(first, " + row"), p.m_size, size_.cluster);
+  std::string right = own("n", "n0", size_.columns, "column", p.n_size, 1);
   if (!inside.empty() && !right.empty()) inside += " & ";
   inside += right;
   writer_.open(true);
@@ -225,7 +231,8 @@ double cuda_block_cost(const Contraction& contraction, const CudaBlockSize& size
       return std::ceil(static_cast<double>(std::max<int64_t>(extent.evaluate(each.sizes), 1)) /
                        static_cast<double>(step));
     };
-    double count = blocks(contraction.batch_size(), 1) * blocks(p.m_size, size.rows) *
+    double count = blocks(contraction.batch_size(), 1) *
+                   blocks(p.m_size, size.rows * size.cluster) * size.cluster *
                    blocks(p.n_size, size.columns) * static_cast<double>(splits);
     // The last wave is full more often than its size says, because waves overlap.
     double rounds = count / static_cast<double>(machine.processors);

@@ -18,6 +18,7 @@ namespace worker {
 struct CudaBlockSize {
   int64_t rows = 64, columns = 64;
   int threads = 256;
+  int cluster = 1;  // blocks below each other that run at once
 };
 
 class CudaTileBlock {
@@ -29,6 +30,8 @@ class CudaTileBlock {
   common::BodyEmitter& emitter() { return emitter_; }
   const common::Contraction& contraction() const { return contraction_; }
   const CudaBlockSize& size() const { return size_; }
+  // This block's index of each of the batch's labels.
+  const std::vector<common::Expr>& batch() const { return batch_; }
   // "float" or "double".
   const std::string& type() const { return type_; }
 

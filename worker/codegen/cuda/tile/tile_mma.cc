@@ -36,14 +36,19 @@ constexpr MmaSize kSizes[] = {
     {32, 16, 64, 16, 16, 6}};
 constexpr int64_t kPad = 4;  // of the product's rows in shared memory
 
+double cost_of(const MmaSize& s, const Contraction& contraction, const Schedule& schedule,
+               const std::vector<common::SymbolRange>& symbols, const CudaMachine& machine) {
+  // A warp tile of 64 x 64 takes shared memory as long as it takes the tensor cores.
+  double overhead = 1 + 32 * (1 / static_cast<double>(s.tall) + 1 / static_cast<double>(s.wide));
+  CudaBlockSize block{s.rows, s.columns, s.threads()};
+  int64_t splits = cuda_tile_splits(contraction, block, s.depth, schedule, symbols, machine);
+  return cuda_block_cost(contraction, block, overhead, schedule, symbols, machine, splits);
+}
+
 MmaSize choose_size(const Contraction& contraction, const Schedule& schedule,
                     const std::vector<common::SymbolRange>& symbols, const CudaMachine& machine) {
   return cheapest_size(kSizes, [&](const MmaSize& s) {
-    // A warp tile of 64 x 64 takes shared memory as long as it takes the tensor cores.
-    double overhead = 1 + 32 * (1 / static_cast<double>(s.tall) + 1 / static_cast<double>(s.wide));
-    CudaBlockSize block{s.rows, s.columns, s.threads()};
-    int64_t splits = cuda_tile_splits(contraction, block, s.depth, schedule, symbols, machine);
-    return cuda_block_cost(contraction, block, overhead, schedule, symbols, machine, splits);
+    return cost_of(s, contraction, schedule, symbols, machine);
   });
 }
 
@@ -157,6 +162,13 @@ class MmaEmitter {
 };
 
 }  // namespace
+
+double cuda_tile_mma_cost(const Contraction& contraction, const Schedule& schedule,
+                          const std::vector<common::SymbolRange>& symbols,
+                          const CudaMachine& machine) {
+  return cost_of(choose_size(contraction, schedule, symbols, machine), contraction, schedule,
+                 symbols, machine);
+}
 
 Result<GpuFunction> emit_cuda_tile_mma(const Graph& body, const Contraction& contraction,
                                        const Schedule& schedule, const CudaMachine& machine) {

@@ -1,0 +1,89 @@
+#include "worker/codegen/cuda/tile/operand_map.h"
+
+#include <algorithm>
+
+namespace worker {
+
+using common::Contraction;
+using common::Expr;
+using common::Side;
+using common::TensorMap;
+using common::Var;
+
+namespace {
+
+constexpr int64_t kChunk = 8;      // elements of 16 bytes
+constexpr int64_t kRowChunks = 8;  // that are permuted as one
+
+// The offset at these values of the indices, and 0 for others.
+Expr at(const Expr& offset, const std::vector<Expr>& indices, size_t which, int64_t value) {
+  return offset.substitute([&](Var v) {
+    for (size_t k = 0; k < indices.size(); ++k) {
+      if (*indices[k].as_var() == v) return Expr(k == which ? value : 0);
+    }
+    return Expr::var(v);
+  });
+}
+
+struct Affine {
+  Expr base;
+  std::vector<Expr> strides;  // by index
+};
+
+// The offset as a sum of a stride for each index; none where it is not, or has other indices.
+std::optional<Affine> affine(const Expr& offset, const std::vector<Expr>& indices) {
+  Affine found;
+  found.base = at(offset, indices, indices.size(), 0);
+  Expr sum = found.base;
+  bool is_plain = !found.base.uses_index();
+  for (size_t k = 0; k < indices.size(); ++k) {
+    found.strides.push_back(at(offset, indices, k, 1) - found.base);
+    is_plain = is_plain && !found.strides.back().uses_index();
+    sum += found.strides.back() * indices[k];
+  }
+  if (!is_plain || sum != offset) return std::nullopt;
+  return found;
+}
+
+}  // namespace
+
+std::optional<OperandMap> operand_map(const Contraction& c, Side side, int64_t own, int64_t depth,
+                                      int64_t parts) {
+  OperandMap result;
+  result.along_k = c.runs_along_k(side);
+  if (!c.reads_chunks(side, result.along_k, kChunk)) return std::nullopt;
+  common::CodeWriter trial(c.body().symbols);
+  common::BodyEmitter emitter(c.body(), trial);
+  const std::vector<Expr> sizes = c.sizes_of(c.problem().batch);
+  auto bind = [&](const Expr& extent) { return Expr::index(trial.bind_index("i", extent, 0)); };
+  std::vector<Expr> indices;
+  for (const Expr& size : sizes) indices.push_back(bind(size));
+  const std::vector<Expr> batch = indices;
+  const Expr &own_size = c.own_size(side), &k_size = c.problem().k_size;
+  indices.push_back(bind(own_size));
+  indices.push_back(bind(k_size));
+  const size_t own_at = batch.size(), k_at = own_at + 1;
+  auto read = c.read_at(side, c.operand_at(side, batch, indices[own_at], indices[k_at]), emitter);
+  if (!read) return std::nullopt;
+  auto by_index = affine(read->offset, indices);
+  const size_t fast = result.along_k ? k_at : own_at, slow = result.along_k ? own_at : k_at;
+  if (!by_index || !by_index->strides[fast].is_constant(1)) return std::nullopt;
+  TensorMap& map = result.map;
+  map.input = read->input;
+  map.dtype = c.operand_dtype(side);
+  map.swizzle_bytes = static_cast<int>(kRowChunks * 16);
+  map.offset = by_index->base;
+  auto size_of = [&](size_t index) { return index == own_at ? own_size : k_size; };
+  map.dimensions.push_back({size_of(fast), 1, kRowChunks * kChunk});
+  map.dimensions.push_back(
+      {size_of(slow), by_index->strides[slow], (slow == own_at ? own : depth) / parts});
+  for (size_t k = 0; k < batch.size(); ++k) {
+    if (by_index->strides[k].is_constant(0)) continue;
+    map.dimensions.push_back({sizes[k], by_index->strides[k], 1});
+    result.labels.push_back(k);
+  }
+  if (map.dimensions.size() > common::kTensorMapDimensionsMax) return std::nullopt;
+  return result;
+}
+
+}  // namespace worker

@@ -1,0 +1,28 @@
+// Operands of contractions as the copy engine reads them: in boxes, by a tensor map.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "common/lowering/body/contraction.h"
+#include "common/plan/tensor_map.h"
+
+namespace worker {
+
+// The map's dimensions are k and the side's own axis, in the order of memory, then those of the
+// batch's labels along which the operand changes.
+struct OperandMap {
+  common::TensorMap map;
+  bool along_k = false;
+  std::vector<size_t> labels;  // of the batch's
+};
+
+// Blocks of `own` elements along the operand's own axis and `depth` along k in boxes, with chunks
+// of 16 bytes permuted within 128, as warpgroup products read them. A box has 64 elements in the
+// fastest dimension, and in the other what a block has, over `parts` of the blocks that share it.
+// None where the operand is computed or gathered, or where it does not lie in
+// memory by one stride for each axis, of 16 bytes but for the fastest.
+std::optional<OperandMap> operand_map(const common::Contraction& contraction, common::Side side,
+                                      int64_t own, int64_t depth, int64_t parts = 1);
+
+}  // namespace worker

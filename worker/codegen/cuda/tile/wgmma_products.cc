@@ -1,0 +1,72 @@
+#include "worker/codegen/cuda/tile/wgmma_products.h"
+
+#include <algorithm>
+
+#include "common/base/cat.h"
+
+namespace worker {
+
+using common::cat;
+using common::DType;
+using common::Side;
+
+int64_t WgmmaProducts::shared_bytes() const {
+  int64_t staged = block_.size().rows * (block_.size().columns + kPad) * int64_t{4};
+  int64_t bytes = std::max(stages_.options().stages * stages_.stage_bytes(), staged);
+  return (bytes + kPattern - 1) / kPattern * kPattern;
+}
+
+int64_t WgmmaProducts::swizzle(const CudaTileStages::Operand& x) const {
+  return std::min<int64_t>(stages_.row_chunks(x), CudaTileStages::kGroupChunks) * 16;
+}
+
+int64_t WgmmaProducts::step_units(const CudaTileStages::Operand& x) const {
+  return x.along_k ? kStep * 2 / 16 : kStep * swizzle(x) / 16;
+}
+
+void WgmmaProducts::declare_sums() {
+  block_.lines(cat("const int lane = tid % 32, group = __shfl_sync(0xffffffffu, tid / ", kThreads,
+                   ", 0);\nfloat sum[", sums(), "] = {};"));
+}
+
+void WgmmaProducts::declare_matrices() {
+  for (const auto* x : {&stages_.left(), &stages_.right()}) {
+    bool is_left = x->side == Side::kLeft;
+    // A warpgroup's rows: eights of them, or a group of chunks for each k.
+    std::string from = is_left ? cat("memory + group * ", kRows * kDepth * 2)
+                               : cat("memory + ", stages_.bytes(stages_.left()));
+    w_.line(cat("const uint64_t ", x->name, " = lf_matrix(", from, ", ",
+                x->along_k ? 16 : kDepth * swizzle(*x), ", ", 8 * swizzle(*x), ", ", swizzle(*x),
+                ");"));
+  }
+}
+
+void WgmmaProducts::multiply(const std::string& stage) {
+  const auto& a = stages_.left();
+  const auto& b = stages_.right();
+  block_.lines(cat("const uint64_t at = (uint64_t)(", stage, " * ", stages_.stage_bytes() / 16,
+                   ");\nlf_wgmma_fence();"));
+  std::string_view name = block_.contraction().operand_dtype(Side::kLeft) == DType::kFloat16
+                              ? "lf_wgmma_f16"
+                              : "lf_wgmma_bf16";
+  for (int64_t k = 0; k < kDepth / kStep; ++k) {
+    w_.line(cat(name, "<", a.along_k ? 0 : 1, ", ", b.along_k ? 0 : 1, ">(sum, left + at + ",
+                k * step_units(a), ", right + at + ", k * step_units(b), ");"));
+  }
+  w_.line("lf_wgmma_commit();");
+}
+
+void WgmmaProducts::share_sums() {
+  block_.share_sums(sums(), [](const std::string& i) { return cat("sum[", i, "]"); });
+}
+
+void WgmmaProducts::store() {
+  const CudaBlockSize& size = block_.size();
+  block_.lines(cat("float (* const stage)[", size.columns + kPad, "] = (float (*)[",
+                   size.columns + kPad, "])memory;\n", unrolled_loop("i", sums()),
+                   " stage[tid / 32 * 16 + lane / 4 + i / 2 % 2 * 8][i / 4 * 8 + lane % 4 * 2 + "
+                   "i % 2] = sum[i];\n__syncthreads();"));
+  block_.store("0", size.rows);
+}
+
+}  // namespace worker

@@ -1,0 +1,55 @@
+// What kernels by warpgroup products have in common, however operands come into shared memory: the
+// matrices' descriptors, the products of one step of k, and the sums' way to the epilogue.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "worker/codegen/cuda/tile/tile_block.h"
+#include "worker/codegen/cuda/tile/tile_stages.h"
+
+namespace worker {
+
+// A warpgroup takes 64 rows and all columns of the block.
+class WgmmaProducts {
+ public:
+  static constexpr int64_t kThreads = 128;   // of a warpgroup
+  static constexpr int64_t kRows = 64;       // of a warpgroup
+  static constexpr int64_t kDepth = 64;      // 128 bytes of k, which are permuted as one
+  static constexpr int64_t kPattern = 1024;  // eight rows of 128 bytes
+  static constexpr int64_t kStagesMin = 3, kStagesMax = 8;
+
+  // Both outlive it; the stages are of kDepth and in groups.
+  WgmmaProducts(CudaTileBlock& block, const CudaTileStages& stages)
+      : block_(block), w_(block.writer()), stages_(stages) {}
+
+  // Of a thread.
+  int64_t sums() const { return block_.size().columns / 2; }
+  // Of shared memory, for stages and later for the block of sums.
+  int64_t shared_bytes() const;
+  // Declares the thread's `lane`, its warpgroup `group` and its sums.
+  void declare_sums();
+  // Declares the descriptors of the first stage's matrices.
+  void declare_matrices();
+  // Begins the products of stage `stage`, a C expression, and ends their group.
+  void multiply(const std::string& stage);
+  // After the last product.
+  void share_sums();
+  // Stores the block from the sums, which go through shared memory.
+  void store();
+
+ private:
+  static constexpr int64_t kStep = 16;  // of k, that one product takes
+  static constexpr int64_t kPad = 4;    // of the product's rows in shared memory
+
+  // A row of chunks, in bytes: what is permuted as one.
+  int64_t swizzle(const CudaTileStages::Operand& x) const;
+  // From a step of 16 k to the next, in 16 bytes.
+  int64_t step_units(const CudaTileStages::Operand& x) const;
+
+  CudaTileBlock& block_;
+  common::CodeWriter& w_;
+  const CudaTileStages& stages_;
+};
+
+}  // namespace worker

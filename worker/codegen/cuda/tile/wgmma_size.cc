@@ -1,0 +1,111 @@
+#include "worker/codegen/cuda/tile/wgmma_size.h"
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "worker/codegen/cuda/text/text.h"
+#include "worker/codegen/cuda/tile/operand_map.h"
+#include "worker/codegen/cuda/tile/tile_mma.h"
+#include "worker/codegen/cuda/tile/wgmma_products.h"
+
+namespace worker {
+
+using common::Contraction;
+using common::DType;
+using common::Schedule;
+using common::Side;
+using common::SymbolRange;
+
+namespace {
+
+constexpr int64_t kSingleWarps = 1;  // of the schedule's warpgroups
+constexpr int64_t kStagesUsual = 4;
+// Beside the stages: barriers, and what functions keep for themselves.
+constexpr int64_t kOtherBytes = 2048;
+
+int64_t given(const Schedule& schedule, std::string_view name) {
+  return schedule_value(schedule, common::Template::kTile, name);
+}
+
+bool is_of_halves(const Contraction& contraction) {
+  DType left = contraction.operand_dtype(Side::kLeft);
+  return common::is_half(left) && left == contraction.operand_dtype(Side::kRight);
+}
+
+bool has_maps(const Contraction& contraction) {
+  constexpr int64_t kBox = WgmmaProducts::kDepth;  // any does
+  return operand_map(contraction, Side::kLeft, kBox, kBox).has_value() &&
+         operand_map(contraction, Side::kRight, kBox, kBox).has_value();
+}
+
+// As many stages as asked for, or as hide what memory takes, in what a block may have.
+int64_t choose_stages(const Schedule& schedule, const WgmmaSize& size) {
+  int64_t bytes = (size.rows + size.columns) * WgmmaProducts::kDepth * 2;
+  int64_t wanted = given(schedule, "stages") != 0 ? given(schedule, "stages")
+                   : size.is_copied               ? kStagesUsual
+                                                  : kStagesUsual + 1;
+  return std::clamp(std::min(wanted, (kHopperSharedBytesMax - kOtherBytes) / bytes),
+                    WgmmaProducts::kStagesMin, WgmmaProducts::kStagesMax);
+}
+
+// What a step takes over what tensor cores take for it: at 32 bytes a clock from the second cache
+// a block of 128 x 128 waits for its operands as long again.
+double overhead(const WgmmaSize& size) {
+  return std::max(1.0, 128.0 / static_cast<double>(size.columns) +
+                           128.0 / static_cast<double>(size.cluster * size.rows));
+}
+
+// What the schedule allows, in its order.
+std::vector<WgmmaSize> sizes_of(const Schedule& schedule, bool is_copied) {
+  const int64_t wanted = given(schedule, "warpgroups"), clusters = given(schedule, "clusters");
+  std::vector<WgmmaSize> sizes;
+  for (const common::ScheduleChoice& choice : schedule_parameters(common::Template::kTile)) {
+    if (choice.name != "warpgroups") continue;
+    for (int64_t block : choice.values) {
+      if (block <= kSingleWarps || (wanted != 0 && block != wanted)) continue;
+      for (int cluster : {1, 2}) {
+        bool fits = is_copied ? clusters == 0 || clusters == cluster : cluster == 1;
+        if (!fits) continue;
+        sizes.push_back({block / 1000, block % 1000, 0, cluster, is_copied});
+        sizes.back().stages = choose_stages(schedule, sizes.back());
+      }
+    }
+  }
+  return sizes;
+}
+
+}  // namespace
+
+int64_t wgmma_splits(const Contraction& contraction, const WgmmaSize& size,
+                     const Schedule& schedule, const std::vector<SymbolRange>& symbols,
+                     const CudaMachine& machine) {
+  if (size.cluster > 1) return 1;
+  return cuda_tile_splits(contraction, size.block(), WgmmaProducts::kDepth, schedule, symbols,
+                          machine);
+}
+
+std::optional<WgmmaSize> choose_wgmma_size(const Contraction& contraction, const Schedule& schedule,
+                                           const std::vector<SymbolRange>& symbols,
+                                           const CudaMachine& machine) {
+  const int64_t wanted = given(schedule, "warpgroups");
+  if (!machine.warpgroups || !is_of_halves(contraction) || wanted == kSingleWarps) {
+    return std::nullopt;
+  }
+  bool is_copied = has_maps(contraction);
+  if (wanted == 0 && !is_copied) return std::nullopt;
+  std::optional<WgmmaSize> best;
+  double least = std::numeric_limits<double>::infinity();
+  if (wanted == 0) least = cuda_tile_mma_cost(contraction, schedule, symbols, machine);
+  for (const WgmmaSize& size : sizes_of(schedule, is_copied)) {
+    int64_t splits = wgmma_splits(contraction, size, schedule, symbols, machine);
+    double cost = cuda_block_cost(contraction, size.block(), overhead(size),
+                                  wanted == 0 ? schedule : Schedule(), symbols, machine, splits);
+    if (cost >= least) continue;
+    best = size;
+    least = cost;
+  }
+  return best;
+}
+
+}  // namespace worker
