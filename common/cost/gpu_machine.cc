@@ -52,6 +52,8 @@ int architecture(std::string_view target) {
 
 }  // namespace
 
+bool warpgroups_multiply(std::string_view target) { return target == "cuda-sm_90a"; }
+
 bool launches_overlap(std::string_view target) { return architecture(target) >= 90; }
 
 std::span<const GpuMachine> gpu_machines() { return kMachines; }

@@ -37,5 +37,8 @@ GpuMachine gpu_machine_of_class(std::string_view target, std::string_view machin
 // Whether kernels of the target may begin before the one before them ends, and wait for it
 // (programmatic dependent launch: compute capability 9.0 and later).
 bool launches_overlap(std::string_view target);
+// Whether the target's warpgroups multiply and its copy engine reads tensor maps, by instructions
+// of code for it alone (compute capability 9.0a).
+bool warpgroups_multiply(std::string_view target);
 
 }  // namespace common

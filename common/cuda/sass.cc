@@ -40,6 +40,7 @@ const std::array<SassClass, kOpcodeMask + 1>& classes() {
         {SassClass::kGlobalStore, {0x186, 0x185}},  // STG ST
         {SassClass::kAtomic, {0x1a8, 0x18a, 0x18e, 0x18b, 0x18c, 0x1a9}},
         {SassClass::kAsyncCopy, {0x1ae}},            // LDGSTS
+        {SassClass::kBoxCopy, {0x1b4}},              // UTMALDG
         {SassClass::kSharedLoad, {0x184, 0x03b}},    // LDS LDSM
         {SassClass::kSharedStore, {0x188, 0x044}},   // STS STSM
         {SassClass::kLocalLoad, {0x183}},            // LDL
@@ -53,8 +54,8 @@ const std::array<SassClass, kOpcodeMask + 1>& classes() {
         // UIADD3 UMOV USHF ULOP3 UISETP UIMAD UIMAD.WIDE ULEA USEL R2UR VOTEU
         {SassClass::kUniform,
          {0x090, 0x082, 0x099, 0x092, 0x08c, 0x0a4, 0x0a5, 0x091, 0x087, 0x1c2, 0x086}},
-        // NOP MEMBAR DEPBAR LDGDEPBAR WARPGROUP NANOSLEEP ERRBAR CCTL
-        {SassClass::kOther, {kNop, 0x192, 0x11a, 0x1af, 0x1c5, 0x15d, 0x1ab, 0x18f}},
+        // NOP MEMBAR DEPBAR LDGDEPBAR WARPGROUP NANOSLEEP ERRBAR CCTL SYNCS
+        {SassClass::kOther, {kNop, 0x192, 0x11a, 0x1af, 0x1c5, 0x15d, 0x1ab, 0x18f, 0x1a7, 0x1b2}},
     };
     std::array<SassClass, kOpcodeMask + 1> classes{};
     classes.fill(SassClass::kArithmetic);
@@ -239,10 +240,10 @@ void flow(const std::vector<SassInstruction>& code, const Visit& visit) {
 
 std::string_view sass_class_name(SassClass kind) {
   static constexpr std::string_view kNames[kSassClassCount] = {
-      "arithmetic",   "float",        "double",      "function",      "tensor",
-      "global_load",  "global_store", "atomic",      "async_copy",    "shared_load",
-      "shared_store", "local_load",   "local_store", "constant_load", "shuffle",
-      "barrier",      "branch",       "call",        "uniform",       "other"};
+      "arithmetic",   "float",       "double",        "function", "tensor",      "global_load",
+      "global_store", "atomic",      "async_copy",    "box_copy", "shared_load", "shared_store",
+      "local_load",   "local_store", "constant_load", "shuffle",  "barrier",     "branch",
+      "call",         "uniform",     "other"};
   return kNames[static_cast<size_t>(kind)];
 }
 

@@ -30,6 +30,7 @@ enum class SassClass : uint8_t {
   kGlobalStore,
   kAtomic,
   kAsyncCopy,  // from global to shared memory
+  kBoxCopy,    // the same by the copy engine, for one thread
   kSharedLoad,
   kSharedStore,
   kLocalLoad,  // of a thread's own memory: spills, and arrays that are indexed at run time
@@ -42,7 +43,7 @@ enum class SassClass : uint8_t {
   kUniform,  // of the scalar pipe that a warp's threads share
   kOther
 };
-inline constexpr int kSassClassCount = 20;
+inline constexpr int kSassClassCount = 21;
 std::string_view sass_class_name(SassClass kind);
 
 struct SassInstruction {

@@ -173,6 +173,12 @@ std::vector<NamedKernel> gpu_kernels() {
   add("tile_of_8_rows", Template::kTile, row_product(8, 4096, 4096));
   add("tile_of_16_rows", Template::kTile, row_product(16, 4096, 4096));
   add("tile_of_128_rows", Template::kTile, row_product(128, 4096, 4096));
+  add("square_product", Template::kTile, row_product(4096, 4096, 4096));
+  // Of a prompt of 2,048 tokens to Llama 3 8B: queries, keys and values; their output; the MLP.
+  add("prompt_queries", Template::kTile, row_product(2048, 6144, 4096));
+  add("prompt_output", Template::kTile, row_product(2048, 4096, 4096));
+  add("prompt_gate_and_up", Template::kTile, row_product(2048, 28672, 4096));
+  add("prompt_down", Template::kTile, row_product(2048, 4096, 14336));
   add("decode_attention", Template::kAttention, attention(1, 4096, false));
   add("wide_decode_attention", Template::kAttention, attention(1, 8192, false, 256));
   add("short_decode_attention", Template::kAttention, attention(1, 1024, false));

@@ -42,6 +42,8 @@ const std::map<std::string, bool>& figures() {
       {"shared_ratio", false},
       {"instructions_per_byte", false},
       {"copy_share", true},
+      {"roofline_share", true},
+      {"tensor_lead", true},
   };
   return kFigures;
 }
@@ -75,6 +77,13 @@ Values values_of(const bench::StaticKernel& k) {
   bool is_product = k.form == common::Template::kAttention || k.form == common::Template::kTile;
   if (k.form == common::Template::kLoops || (is_product && is_streamed)) {
     values["copy_share"] = rounded(k.floor_ns / common::kGpuDramShare / k.time.total_ns);
+  }
+  // Of products that memory does not bound: the share of the machine's rate, and the time of the
+  // tensor cores over the longest of what they wait for.
+  if (k.form == common::Template::kTile && !is_streamed) {
+    values["roofline_share"] = rounded(k.floor_ns / k.time.total_ns);
+    values["tensor_lead"] =
+        rounded(k.time.tensor_ns / std::max({k.time.issue_ns, k.time.shared_ns, k.time.l2_ns}));
   }
   if (k.accesses && k.accesses->sectors_ratio > 0) {
     values["sectors_ratio"] = rounded(k.accesses->sectors_ratio);
@@ -225,6 +234,25 @@ TEST(GpuStatic, SortsTakeWhatSearchesExpect) {
   bench::StaticTools tools{generator, Compiler(*nvrtc), common::gpu_machine_of_target(kTarget)};
   for (NamedKernel& named : gpu_kernels()) {
     if (named.kernel.form != common::Template::kSort) continue;
+    auto told = told_of(named, tools);
+    ASSERT_TRUE(told.ok()) << named.name << ": " << told.error().message;
+    double expected = coordinator::predict_ns(named.kernel, {}, coordinator::device_terms(target));
+    EXPECT_GT(expected, told->predicted_ns * 0.85) << named.name;
+    EXPECT_LT(expected, told->predicted_ns * 1.15) << named.name;
+  }
+}
+
+// Fails when a search expects another time of a product by warpgroups than its machine code takes.
+TEST(GpuStatic, ProductsTakeWhatSearchesExpect) {
+  auto nvrtc = common::Nvrtc::open();
+  if (!nvrtc.ok()) GTEST_SKIP() << "nothing is compiled: " << nvrtc.error().message;
+  common::Target target{kTarget};
+  worker::CudaCodeGenerator generator(target);
+  bench::StaticTools tools{generator, Compiler(*nvrtc), common::gpu_machine_of_target(kTarget)};
+  for (NamedKernel& named : gpu_kernels()) {
+    auto source = generator.generate(named.kernel);
+    if (!source.ok() || source->entry.maps.empty() || source->entry.units.constant() < 132)
+      continue;
     auto told = told_of(named, tools);
     ASSERT_TRUE(told.ok()) << named.name << ": " << told.error().message;
     double expected = coordinator::predict_ns(named.kernel, {}, coordinator::device_terms(target));

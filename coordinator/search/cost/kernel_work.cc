@@ -31,6 +31,15 @@ bool is_half_value(const Graph& body, NodeId id) {
   return is_moved && is_half_value(body, node.operands[0]);
 }
 
+// An input of 16 bits, or what views and casts make of one.
+bool is_half_input(const Graph& body, NodeId id) {
+  const Node& node = body.node(id);
+  if (node.op == Op::kInput) return common::is_half(node.dtype);
+  bool is_moved = node.op == Op::kCast ||
+                  (node.op == Op::kView && common::attr<common::ViewAttr>(node).view.valid.empty());
+  return is_moved && is_half_input(body, node.operands[0]);
+}
+
 }  // namespace
 
 size_t shared_prefix(const Graph& body) {
@@ -68,6 +77,7 @@ ContractionSize contraction_size(const Graph& body, const Node& node,
   const Node& right = body.node(node.operands[1]);
   size.is_short = left.dtype == common::DType::kBfloat16 && right.dtype == common::DType::kBfloat16;
   size.is_half = is_half_value(body, node.operands[0]) && is_half_value(body, node.operands[1]);
+  size.is_copied = is_half_input(body, node.operands[0]) && is_half_input(body, node.operands[1]);
   for (int label : problem.batch) {
     size.batch *= size_of(problem.label_size[static_cast<size_t>(label)], symbols);
   }

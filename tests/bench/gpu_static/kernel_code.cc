@@ -18,6 +18,7 @@ constexpr double kUnknownTrips = 4;
 // Before a precise division of floats, which calls a function for its rare cases.
 constexpr uint16_t kFloatCheck = 0x102;
 constexpr uint16_t kWarpgroupProduct = 0x1f0;
+constexpr int kChunkBytes = 16;  // of the copy engine
 
 bool is_load(SassClass kind) {
   return kind == SassClass::kGlobalLoad || kind == SassClass::kAsyncCopy;
@@ -26,6 +27,7 @@ bool is_load(SassClass kind) {
 // Of what belongs to one loop and to none within it, or to no loop.
 struct Part {
   double instructions = 0, tensor = 0;  // of one step
+  double products = 0, boxes = 0;       // of warpgroups, of the copy engine
   std::array<double, 5> loads_by_width{};
   double load_bytes = 0, store_bytes = 0, shared_bytes = 0;
   int64_t barriers = 0, calls = 0, float_checks = 0;
@@ -47,6 +49,8 @@ std::vector<Part> parts_of(const SassKernel& kernel, const std::vector<size_t>& 
     if (x.kind == SassClass::kGlobalStore) part.store_bytes += x.bytes;
     if (x.kind == SassClass::kSharedLoad) part.shared_bytes += x.bytes;
     if (x.kind == SassClass::kTensor) part.tensor += 1;
+    if (x.opcode == kWarpgroupProduct) part.products += 1;
+    if (x.kind == SassClass::kBoxCopy) part.boxes += 1;
     if (x.kind == SassClass::kBarrier) ++part.barriers;
     if (x.kind == SassClass::kCall) ++part.calls;
     if (x.opcode == kFloatCheck) ++part.float_checks;
@@ -80,6 +84,8 @@ void find_trips(std::vector<Part>& parts, const ThreadTraffic& traffic) {
     if (total == 0) continue;
     turn(parts, is_open, total, [&](const Part& part) { return part.loads_by_width[width]; });
   }
+  turn(parts, is_open, traffic.products, [](const Part& part) { return part.products; });
+  turn(parts, is_open, traffic.boxes, [](const Part& part) { return part.boxes; });
   turn(parts, is_open, traffic.loads, [](const Part& part) { return part.load_bytes; });
   turn(parts, is_open, traffic.shared_loads, [](const Part& part) { return part.shared_bytes; });
   turn(parts, is_open, traffic.stores, [](const Part& part) { return part.store_bytes; });
@@ -89,9 +95,12 @@ void find_trips(std::vector<Part>& parts, const ThreadTraffic& traffic) {
 }
 
 // How often loops turn, and that in the block that has most to load.
+// A loop that asks for boxes runs beside the one that multiplies them, in a warp of its own.
 std::vector<double> trips_of(const std::vector<Part>& parts) {
   std::vector<double> trips;
-  for (const Part& part : parts) trips.push_back(part.trips);
+  for (const Part& part : parts) {
+    trips.push_back(part.boxes > 0 && part.products == 0 ? 1 : part.trips);
+  }
   return trips;
 }
 std::vector<double> longest_trips(std::vector<Part> parts, ThreadTraffic traffic) {
@@ -116,6 +125,20 @@ int main_width(const SassKernel& kernel, const std::vector<Part>& parts,
   return *most > 0 ? static_cast<int>(most - std::begin(moved)) : 0;
 }
 
+// The place of the loop that multiplies by warpgroups most, else that loads most, among the parts.
+size_t main_loop(const std::vector<Part>& parts) {
+  bool has_products =
+      std::any_of(parts.begin(), parts.end(), [](const Part& part) { return part.products > 0; });
+  auto weight = [&](const Part& part) {
+    return (has_products ? part.products : part.load_bytes) * part.trips;
+  };
+  size_t main = parts.size() - 1;
+  for (size_t k = 0; k + 1 < parts.size(); ++k) {
+    if (weight(parts[k]) > weight(parts[main])) main = k;
+  }
+  return main;
+}
+
 }  // namespace
 
 KernelCode kernel_code(const SassKernel& kernel, const common::CubinKernel& facts,
@@ -133,28 +156,25 @@ KernelCode kernel_code(const SassKernel& kernel, const common::CubinKernel& fact
   }
   std::vector<Part> parts = parts_of(kernel, places);
   find_trips(parts, traffic);
-  code.load_bytes = main_width(kernel, parts, places, true);
+  code.load_bytes = traffic.boxes ? kChunkBytes : main_width(kernel, parts, places, true);
   code.store_bytes = main_width(kernel, parts, places, false);
-  size_t main = outside;
-  double most_bytes = parts[outside].load_bytes;
-  for (size_t k = 0; k < parts.size(); ++k) {
-    const Part& part = parts[k];
+  for (const Part& part : parts) {
     code.instructions += part.instructions * part.trips;
     code.tensor_instructions += part.tensor * part.trips;
-    if (k == outside) break;
+    if (&part == &parts.back()) break;
     code.divisions_in_loops += std::max<int64_t>(0, part.calls - part.float_checks);
-    if (part.load_bytes * part.trips <= most_bytes) continue;
-    most_bytes = part.load_bytes * part.trips;
-    main = k;
   }
-  code.warp_clocks = warp_clocks(kernel, trips_of(parts));
-  code.longest_warp_clocks = warp_clocks(kernel, longest_trips(parts, traffic));
+  const size_t main = main_loop(parts);
+  code.warp_clocks = warp_clocks(kernel, trips_of(parts), traffic.product_clocks);
+  code.longest_warp_clocks =
+      warp_clocks(kernel, longest_trips(parts, traffic), traffic.product_clocks);
   std::optional<common::SassLoop> within;
   if (main != outside) {
     code.barriers_step = parts[main].barriers;
     within = kernel.loops[main];
   }
-  code.in_flight_bytes = common::loads_in_flight(kernel, within).bytes;
+  code.in_flight_bytes = std::max(common::loads_in_flight(kernel, within).bytes,
+                                  static_cast<int64_t>(traffic.boxes_under_way));
   double after = 0;
   for (size_t k = 0; k < kernel.code.size(); ++k) {
     const SassInstruction& x = kernel.code[k];

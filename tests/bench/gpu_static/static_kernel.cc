@@ -20,8 +20,30 @@ namespace {
 constexpr double kLibraryShare = 0.75;
 // Multiplications and additions of one tensor instruction of a warp, m16n8k16.
 constexpr double kTensorOperations = 16 * 8 * 16 * 2;
-constexpr double kWarp = 32;
+constexpr double kWarp = 32, kWarpgroup = 128;
 constexpr double kSectorBytes = 32, kWavefrontBytes = 128;
+
+emulator::AccessRun::Map encoded_map(const common::GraphInput& input, const common::TensorMap& map,
+                                     const std::vector<int64_t>& symbols) {
+  const int64_t width = common::dtype_size(map.dtype);
+  auto elements =
+      static_cast<int64_t>(common::count_bytes(input.dtype, input.shape, symbols)) / width;
+  const common::TensorMapSizes sizes = common::evaluate(map, symbols, elements).value();
+  emulator::AccessRun::Map made;
+  made.buffer = static_cast<size_t>(map.input);
+  emulator::EncodedMap& encoded = made.encoded;
+  encoded.magic = emulator::EncodedMap::kMagic;
+  encoded.address = static_cast<uint64_t>(sizes.offset * width);
+  encoded.rank = static_cast<uint32_t>(sizes.rank);
+  encoded.element_bytes = static_cast<uint32_t>(width);
+  encoded.swizzle_bytes = static_cast<uint32_t>(sizes.swizzle_bytes);
+  for (size_t k = 0; k < sizes.rank; ++k) {
+    encoded.sizes[k] = static_cast<uint64_t>(sizes.dimensions[k].size);
+    encoded.box[k] = static_cast<uint16_t>(sizes.dimensions[k].box);
+    if (k > 0) encoded.strides[k - 1] = static_cast<uint64_t>(sizes.dimensions[k].stride * width);
+  }
+  return made;
+}
 
 void run_blocks(const common::Kernel& kernel, const worker::KernelSource& source,
                 const std::vector<int64_t>& symbols, const std::string& preamble,
@@ -49,6 +71,10 @@ void run_blocks(const common::Kernel& kernel, const worker::KernelSource& source
     run.buffers[kernel.body.inputs.size() + k].same_as = bases[k];
   }
   run.symbols = symbols;
+  for (const common::TensorMap& map : source.entry.maps) {
+    run.maps.push_back(
+        encoded_map(kernel.body.inputs[static_cast<size_t>(map.input)], map, symbols));
+  }
   run.units = value(source.entry.units);
   run.blocks = static_cast<int64_t>(result.facts.blocks);
   run.threads = static_cast<unsigned>(source.entry.block.threads);
@@ -70,6 +96,10 @@ void run_blocks(const common::Kernel& kernel, const worker::KernelSource& source
   accesses.shared_load_bytes = sums.shared_load_bytes / blocks;
   accesses.sector_bytes = sums.sectors * kSectorBytes / blocks;
   accesses.wavefront_bytes = sums.wavefronts * kWavefrontBytes / blocks;
+  accesses.products = sums.products / blocks;
+  accesses.product_operations = sums.product_operations / blocks;
+  accesses.boxes = sums.boxes / blocks;
+  accesses.box_bytes_under_way = figures.box_bytes_under_way;
   if (sums.sectors_least > 0) accesses.sectors_ratio = sums.sectors / sums.sectors_least;
   if (sums.wavefronts_least > 0) accesses.shared_ratio = sums.wavefronts / sums.wavefronts_least;
   result.accesses = accesses;
@@ -85,6 +115,18 @@ void predict_library(const common::Kernel& kernel, const common::GpuMachine& mac
   result.facts.blocks = machine.processors;
 }
 
+// What the engine saw of a block's warpgroups and of the copy engine.
+void add_products(const KernelAccesses& seen, double block_threads,
+                  const common::GpuMachine& machine, ThreadTraffic& thread) {
+  if (seen.products == 0) return;
+  double groups = std::max(1.0, std::floor(block_threads / kWarpgroup));
+  thread.products = seen.products / groups;
+  // All warpgroups of the block take the processor's tensor cores in turn.
+  double processor_rate = machine.half_tensor_per_ns / machine.processors / machine.clock_ghz;
+  thread.product_clocks = seen.product_operations / seen.products * groups / processor_rate;
+  if (seen.boxes > 0) thread.boxes = seen.boxes;
+}
+
 // What the formula asks for, of the code and, where they were seen, of the accesses.
 void find_facts(const CallTraffic& traffic, double block_shared_bytes, StaticKernel& result) {
   common::GpuKernelFacts& f = result.facts;
@@ -98,7 +140,8 @@ void find_facts(const CallTraffic& traffic, double block_shared_bytes, StaticKer
   if (code.tensor_instructions > 0) {
     double counted = code.tensor_instructions * kTensorOperations * threads / kWarp;
     if (code.has_warpgroups) {
-      f.warpgroup_operations = result.products;
+      counted = is_seen ? result.accesses->product_operations * f.blocks : 0;
+      f.warpgroup_operations = std::max(result.products, counted);
     } else {
       f.tensor_operations = std::max(result.products, counted);
     }
@@ -138,6 +181,8 @@ common::Status judge_generated(const common::Kernel& kernel, const std::vector<i
     for (double& bytes : *thread.loads_by_width) bytes /= f.block_threads;
     thread.stores = result.accesses->store_bytes / f.block_threads;
     thread.shared_loads = result.accesses->shared_load_bytes / f.block_threads;
+    thread.boxes_under_way = result.accesses->box_bytes_under_way / f.block_threads;
+    add_products(*result.accesses, f.block_threads, tools.machine, thread);
   }
   result.code = kernel_code(codes[0], facts[0], thread);
   find_facts(traffic, static_cast<double>(source.entry.block.shared_bytes), result);

@@ -33,6 +33,9 @@ struct KernelAccesses {
   double longest_load_bytes = 0;  // of the block that loads most: others' parts of a sum, too
   std::array<double, 5> loads_by_width{};  // see ThreadTraffic
   double sector_bytes = 0, wavefront_bytes = 0;
+  // Products of warpgroups with their operations, boxes that the copy engine brings, and the bytes
+  // of boxes that are under way at once.
+  double products = 0, product_operations = 0, boxes = 0, box_bytes_under_way = 0;
 };
 
 struct StaticKernel {

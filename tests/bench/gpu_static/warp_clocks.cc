@@ -46,11 +46,12 @@ constexpr double kBarrier = 20;
 constexpr uint16_t kFence = 0x192;
 // The wait for earlier kernels: what comes before it runs while they do.
 constexpr uint16_t kWaitForEarlier = 0x02e;
+constexpr uint16_t kWarpgroupProduct = 0x1f0;
 
 class Walk {
  public:
-  Walk(const SassKernel& kernel, const std::vector<double>& trips)
-      : kernel_(kernel), trips_(trips) {}
+  Walk(const SassKernel& kernel, const std::vector<double>& trips, double product_clocks)
+      : kernel_(kernel), trips_(trips), product_clocks_(product_clocks) {}
 
   double run() {
     if (!kernel_.code.empty()) walk(0, kernel_.code.size() - 1, -1);
@@ -115,6 +116,11 @@ class Walk {
     }
     if (x.kind == SassClass::kAsyncCopy) open_ = std::max(open_, done);
     if (x.ends_copies) groups_.push_back(open_);
+    if (x.kind == SassClass::kBoxCopy && first_box_ == 0) {
+      first_box_ = clock_ + common::kGpuMemoryClocks;
+    }
+    // Tensor cores take product after product; later boxes come while they do.
+    if (x.opcode == kWarpgroupProduct) clock_ = std::max(clock_, first_box_) + product_clocks_;
     clock_ += std::max<int>(1, x.stall);
   }
 
@@ -124,12 +130,15 @@ class Walk {
   std::array<double, kScoreboards> ready_{};
   std::vector<double> groups_;  // of asynchronous copies, the oldest first
   double open_ = 0;             // copies of no group yet
+  double product_clocks_;
+  double first_box_ = 0;  // until it is there; 0: none is asked for
 };
 
 }  // namespace
 
-double warp_clocks(const SassKernel& kernel, const std::vector<double>& trips) {
-  return Walk(kernel, trips).run();
+double warp_clocks(const SassKernel& kernel, const std::vector<double>& trips,
+                   double product_clocks) {
+  return Walk(kernel, trips, product_clocks).run();
 }
 
 }  // namespace bench

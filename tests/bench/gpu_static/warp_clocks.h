@@ -11,6 +11,8 @@ namespace bench {
 // Clocks of code that is reached without calls, in its order: what each instruction holds up the
 // next one, and what it waits for, above all loads. `trips`: how often each loop turns, as in
 // `kernel.loops`. Of branches forward both ways are taken, as the block does that has most to do.
-double warp_clocks(const common::SassKernel& kernel, const std::vector<double>& trips);
+// `product_clocks`: until a warpgroup can begin the product after one.
+double warp_clocks(const common::SassKernel& kernel, const std::vector<double>& trips,
+                   double product_clocks = 0);
 
 }  // namespace bench
