@@ -47,6 +47,22 @@ GpuKernelFacts product_facts(const ProductShape& shape, const ProductBlock& bloc
   return f;
 }
 
+double products_ns(const std::vector<WeightedTile>& shapes, const ProductBlock& block,
+                   const GpuMachine& machine) {
+  double ns = 0;
+  for (const WeightedTile& each : shapes) {
+    auto number = [](int64_t value) { return static_cast<double>(value); };
+    const ProductShape shape{number(each.shape.batch), number(each.shape.rows),
+                             number(each.shape.columns), number(each.shape.steps)};
+    GpuKernelFacts f = product_facts(shape, block);
+    f.dram_bytes = operand_bytes(each.shape);
+    f.thread_instructions +=
+        shape.batch * shape.rows * shape.columns * each.shape.result.instructions;
+    ns += each.weight * gpu_kernel_time(f, machine).total_ns;
+  }
+  return ns;
+}
+
 std::optional<GpuKernelFacts> product_facts(const ProductShape& shape, const GpuKernelFacts& other,
                                             const GpuMachine& machine) {
   if (!warpgroups_multiply(machine.target)) return std::nullopt;

@@ -4,9 +4,10 @@
 
 #include <cstdint>
 #include <optional>
-#include <string_view>
+#include <vector>
 
 #include "common/cost/gpu_time.h"
+#include "common/schedule/tile_blocks.h"
 
 namespace common {
 
@@ -24,6 +25,10 @@ struct ProductBlock {
 // Of one launch with those blocks, without what becomes of the product's elements and what device
 // memory moves.
 GpuKernelFacts product_facts(const ProductShape& shape, const ProductBlock& block);
+
+// Nanoseconds over all shapes, whose operands are copied, without the launch.
+double products_ns(const std::vector<WeightedTile>& shapes, const ProductBlock& block,
+                   const GpuMachine& machine);
 
 // Adds to `other`, a kernel's facts without its product, those of the blocks that take least;
 // empty where the machine's warpgroups do not multiply.

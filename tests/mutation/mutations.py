@@ -70,7 +70,7 @@ RUN = "common/runtime/"
 IR = "common/ir/"
 CUDA = "worker/codegen/cuda/"
 CUDA_TOP = CUDA + "cuda.cc"
-HALF = "worker/codegen/text/half_operands.cc"
+HALF = "common/lowering/body/half_operands.cc"
 
 MUTATIONS = [
     # ---- reading archives

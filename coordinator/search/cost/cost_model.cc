@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/ir/hlir/tile_form.h"
+#include "common/schedule/tile_blocks.h"
 #include "coordinator/search/cost/gpu_cost.h"
 #include "coordinator/search/cost/gpu_nest_times.h"
 
@@ -300,16 +301,36 @@ double predict_ns(common::Template form, std::span<const WeightedProfile> profil
     return sum;
   }
   if (form != common::Template::kAttention || values.online != 0) {
-    return gpu_predict_ns(form, profiles, *terms.gpu,
-                          {values.block_keys, values.block_rows, values.splits});
+    // Blocks of warpgroups are not priced by themselves: of equal prices the default's is taken.
+    constexpr double kUnpriced = 1.02;
+    return (values.has_warpgroups ? kUnpriced : 1) *
+           gpu_predict_ns(
+               form, profiles, *terms.gpu,
+               {values.block_keys, values.block_rows, values.block_columns, values.splits});
   }
   std::vector<WeightedProfile> twice(profiles.begin(), profiles.end());
   for (WeightedProfile& each : twice) {
     each.profile.attention.normalises_first = true;
     each.profile.attention.rounds = false;
   }
-  return gpu_predict_ns(form, twice, *terms.gpu, {values.block_keys, values.block_rows, 0});
+  return gpu_predict_ns(form, twice, *terms.gpu, {values.block_keys, values.block_rows, 0, 0});
 }
+
+namespace {
+
+// A tile has the same blocks whatever its symbols are.
+void as_generated(const common::Kernel& kernel, const common::GpuMachine& machine,
+                  ScheduleValues& values) {
+  auto blocks =
+      common::tile_blocks(kernel.body, {values.block_rows, values.block_columns, values.splits},
+                          static_cast<int64_t>(machine.processors));
+  if (!blocks) return;
+  values.block_rows = blocks->rows;
+  values.block_columns = blocks->columns;
+  values.splits = blocks->splits;
+}
+
+}  // namespace
 
 double predict_ns(const common::Kernel& kernel, const std::vector<int64_t>& symbols,
                   const DeviceTerms& terms) {
@@ -330,6 +351,12 @@ double predict_ns(const common::Kernel& kernel, const std::vector<int64_t>& symb
     values.mr = value("mr");
     values.nr = value("nr");
     values.nc = value("nc");
+    values.block_rows = value("block_rows");
+    values.block_columns = value("block_columns");
+    values.splits = value("splits");
+    values.has_warpgroups = value("warpgroups") != 0;
+    if (values.has_warpgroups) values.block_rows = values.block_columns = values.splits = 0;
+    if (terms.gpu != nullptr) as_generated(kernel, *terms.gpu, values);
   }
   if (kernel.form == common::Template::kAttention) {
     values.block_keys = value("block_keys");

@@ -89,9 +89,10 @@ const DeviceTerms& device_terms(const common::Target& target);
 struct ScheduleValues {
   int64_t vector = 0, unroll = 1, stage = 1;
   int64_t mr = 0, nr = 0, nc = 0;
-  // Of attention on GPUs: `online` 0 computes scores twice.
-  int64_t block_keys = 0, block_rows = 0, splits = 0, online = 1;
-  bool is_default = true;  // every parameter, those of no field here too
+  // Of attention and tiles on GPUs: `online` 0 computes scores twice.
+  int64_t block_keys = 0, block_rows = 0, block_columns = 0, splits = 0, online = 1;
+  bool has_warpgroups = false;  // of tiles
+  bool is_default = true;       // every parameter, those of no field here too
 };
 // Nanoseconds of one launch of a kernel over its profiles, one at least, whose weights sum to 1.
 double predict_ns(common::Template form, std::span<const WeightedProfile> profiles,

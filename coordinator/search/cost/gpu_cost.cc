@@ -8,6 +8,7 @@
 #include "common/schedule/decode_blocks.h"
 #include "common/schedule/flash_blocks.h"
 #include "common/schedule/product_blocks.h"
+#include "common/schedule/tile_blocks.h"
 
 namespace coordinator {
 namespace {
@@ -77,8 +78,7 @@ bool is_decode(Template form, std::span<const WeightedProfile> profiles) {
 }
 
 common::DecodeBlocks blocks_of(std::span<const WeightedProfile> profiles,
-                               const common::GpuMachine& machine,
-                               const AttentionSchedule& schedule) {
+                               const common::GpuMachine& machine, const BlockSchedule& schedule) {
   std::vector<common::WeightedShape> shapes;
   for (const WeightedProfile& each : profiles) {
     shapes.push_back({decode_shape(each.profile.attention), each.weight});
@@ -110,7 +110,7 @@ GpuKernelFacts with_sort(GpuKernelFacts f, const SortSize& size) {
 // What an attention of many rows takes on tensor cores; empty where no such block is known.
 std::optional<GpuKernelFacts> flash_facts(const KernelProfile& profile,
                                           const common::GpuMachine& machine,
-                                          const AttentionSchedule& schedule) {
+                                          const BlockSchedule& schedule) {
   const AttentionSize& size = profile.attention;
   if (size.rows <= kAttentionRows || !size.is_half ||
       std::min({size.batch, size.keys, size.depth, size.width}) < 1) {
@@ -144,6 +144,21 @@ std::optional<GpuKernelFacts> warpgroup_facts(Template form, const KernelProfile
     return std::nullopt;
   }
   return common::product_facts({size.batch, size.rows, size.columns, size.steps}, facts, machine);
+}
+
+// Of a tile that tensor cores multiply, whose sizes are known, its blocks; empty for others.
+std::optional<common::TileBlocks> tile_blocks_of(Template form,
+                                                 std::span<const WeightedProfile> profiles,
+                                                 const common::GpuMachine& machine,
+                                                 const BlockSchedule& schedule) {
+  if (form != Template::kTile || machine.half_tensor_per_ns == 0) return std::nullopt;
+  std::vector<common::WeightedTile> shapes;
+  for (const WeightedProfile& each : profiles) {
+    if (!each.profile.tile) return std::nullopt;
+    shapes.push_back({*each.profile.tile, each.weight});
+  }
+  return common::tile_blocks(shapes, {schedule.block_rows, schedule.block_columns, schedule.splits},
+                             static_cast<int64_t>(machine.processors));
 }
 
 }  // namespace
@@ -213,22 +228,28 @@ GpuKernelFacts gpu_facts(Template form, const KernelProfile& profile) {
 }
 
 double gpu_predict_ns(Template form, std::span<const WeightedProfile> profiles,
-                      const common::GpuMachine& machine, const AttentionSchedule& schedule) {
+                      const common::GpuMachine& machine, const BlockSchedule& schedule) {
   bool decodes = is_decode(form, profiles);
   common::DecodeBlocks blocks;
   if (decodes) blocks = blocks_of(profiles, machine, schedule);
+  const auto tiles = tile_blocks_of(form, profiles, machine, schedule);
   double sum = 0;
   for (const WeightedProfile& each : profiles) {
-    GpuKernelFacts facts = gpu_facts(form, each.profile);
+    const GpuKernelFacts base = gpu_facts(form, each.profile);
+    GpuKernelFacts facts = base;
     if (decodes) {
       facts = attention_facts(each.profile, blocks);
+    } else if (tiles) {
+      facts =
+          common::tile_facts(*each.profile.tile, *tiles, static_cast<int64_t>(machine.processors));
+      facts.dram_bytes = each.profile.moved_bytes;
     } else if (form == Template::kAttention) {
       facts = flash_facts(each.profile, machine, schedule).value_or(facts);
     }
     if (!common::launches_overlap(machine.target)) facts.block_prefetch_bytes = 0;
     common::GpuKernelTime time = common::gpu_kernel_time(facts, machine);
     // The generator takes the quicker one, too.
-    if (auto by_warpgroups = warpgroup_facts(form, each.profile, facts, machine)) {
+    if (auto by_warpgroups = warpgroup_facts(form, each.profile, base, machine)) {
       common::GpuKernelTime other = common::gpu_kernel_time(*by_warpgroups, machine);
       if (other.total_ns < time.total_ns) time = other;
     }

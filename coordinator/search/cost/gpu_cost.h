@@ -13,15 +13,16 @@ namespace coordinator {
 // far as there is work for its threads.
 common::GpuKernelFacts gpu_facts(common::Template form, const KernelProfile& profile);
 
-// What a schedule says of an attention; 0 is the generator's choice.
-struct AttentionSchedule {
-  int64_t block_keys = 0, block_rows = 0, splits = 0;
+// What a schedule says of the blocks of an attention or a tile; 0 is the generator's choice.
+struct BlockSchedule {
+  int64_t block_keys = 0, block_rows = 0, block_columns = 0, splits = 0;
 };
 
 // Nanoseconds of one launch on that machine, over all the profiles, the launch itself included. An
 // attention of few rows is predicted from its blocks (common/schedule/decode_blocks.h) where its
-// sizes are known, one of many rows likewise (common/schedule/flash_blocks.h).
+// sizes are known, one of many rows likewise (common/schedule/flash_blocks.h), and so is a
+// tile on tensor cores (common/schedule/tile_blocks.h).
 double gpu_predict_ns(common::Template form, std::span<const WeightedProfile> profiles,
-                      const common::GpuMachine& machine, const AttentionSchedule& schedule = {});
+                      const common::GpuMachine& machine, const BlockSchedule& schedule = {});
 
 }  // namespace coordinator

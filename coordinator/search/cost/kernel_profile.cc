@@ -619,6 +619,9 @@ KernelProfile profile_kernel(const common::Kernel& kernel, const std::vector<int
   KernelProfile profile = walk(kernel.body, symbols, is_loops);
   note_transforms(kernel.body, symbols, profile);
   profile.longest_sum = longest_sum(kernel, symbols);
+  if (kernel.form == common::Template::kTile) {
+    profile.tile = common::tile_shape(kernel.body, symbols);
+  }
   if (kernel.form != common::Template::kAttention) return profile;
   auto form = common::attention_form(kernel.body);
   double share = form ? visible_share(*form, symbols) : 1;

@@ -3,10 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "common/ir/llir/llir.h"
 #include "common/schedule/sort_blocks.h"
+#include "common/schedule/tile_shape.h"
 
 namespace coordinator {
 
@@ -81,7 +83,8 @@ struct KernelProfile : OperationCounts {
   ContractionSize contraction;  // the last, if there is one
   AttentionSize attention;      // if it is one
   SortSize sort;                // likewise
-  std::vector<LoopWork> loops;  // the same operations, loop by loop
+  std::optional<common::TileShape> tile;  // of a tile that tensor cores of a GPU multiply
+  std::vector<LoopWork> loops;            // the same operations, loop by loop
 };
 // At some sizes of the kernel's symbols, and how much the time at these counts.
 struct WeightedProfile {

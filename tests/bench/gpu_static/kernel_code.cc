@@ -106,7 +106,7 @@ std::vector<double> trips_of(const std::vector<Part>& parts) {
 std::vector<double> longest_trips(std::vector<Part> parts, ThreadTraffic traffic) {
   if (traffic.longest_loads > traffic.loads) {
     traffic.loads = traffic.longest_loads;
-    traffic.loads_by_width.reset();
+    traffic.loads_by_width = traffic.longest_loads_by_width;
     find_trips(parts, traffic);
   }
   return trips_of(parts);

@@ -17,7 +17,7 @@ struct ThreadTraffic {
   double loads = 0;          // from device memory
   double longest_loads = 0;  // in the block that has most to load; at least `loads`
   // Of these, by the bytes of a load: 1, 2, 4, 8, 16.
-  std::optional<std::array<double, 5>> loads_by_width;
+  std::optional<std::array<double, 5>> loads_by_width, longest_loads_by_width;
   std::optional<double> stores, shared_loads;
   // Of its warpgroup the products, and of its block the boxes that the copy engine brings; the
   // clocks until a warpgroup can begin the product after one.

@@ -89,7 +89,9 @@ void run_blocks(const common::Kernel& kernel, const worker::KernelSource& source
   accesses.is_whole = figures.is_whole;
   for (size_t width = 0; width < sums.load_bytes.size(); ++width) {
     accesses.load_bytes += sums.load_bytes[width] / blocks;
-    if (width < 5) accesses.loads_by_width[width] = sums.load_bytes[width] / blocks;
+    if (width >= 5) continue;
+    accesses.loads_by_width[width] = sums.load_bytes[width] / blocks;
+    accesses.longest_loads_by_width[width] = figures.longest.load_bytes[width];
   }
   accesses.longest_load_bytes = figures.longest_load_bytes;
   accesses.store_bytes = sums.store_bytes / blocks;
@@ -178,7 +180,10 @@ common::Status judge_generated(const common::Kernel& kernel, const std::vector<i
     // A launch ends with its longest block, which may load what others left.
     thread.longest_loads = result.accesses->longest_load_bytes / f.block_threads;
     thread.loads_by_width = result.accesses->loads_by_width;
-    for (double& bytes : *thread.loads_by_width) bytes /= f.block_threads;
+    thread.longest_loads_by_width = result.accesses->longest_loads_by_width;
+    for (auto* widths : {&*thread.loads_by_width, &*thread.longest_loads_by_width}) {
+      for (double& bytes : *widths) bytes /= f.block_threads;
+    }
     thread.stores = result.accesses->store_bytes / f.block_threads;
     thread.shared_loads = result.accesses->shared_load_bytes / f.block_threads;
     thread.boxes_under_way = result.accesses->box_bytes_under_way / f.block_threads;

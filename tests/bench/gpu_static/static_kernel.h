@@ -31,7 +31,8 @@ struct KernelAccesses {
   bool is_whole = false;     // of all that those blocks access; then also, of an average block:
   double load_bytes = 0, store_bytes = 0, shared_load_bytes = 0;
   double longest_load_bytes = 0;  // of the block that loads most: others' parts of a sum, too
-  std::array<double, 5> loads_by_width{};  // see ThreadTraffic
+  // See ThreadTraffic.
+  std::array<double, 5> loads_by_width{}, longest_loads_by_width{};
   double sector_bytes = 0, wavefront_bytes = 0;
   // Products of warpgroups with their operations, boxes that the copy engine brings, and the bytes
   // of boxes that are under way at once.

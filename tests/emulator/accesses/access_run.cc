@@ -169,9 +169,12 @@ AccessFigures run_accesses(const AccessRun& run) {
     ++figures.blocks;
     double loads = 0;
     for (double bytes : counter.sums().load_bytes) loads += bytes;
-    figures.longest_load_bytes = std::max(figures.longest_load_bytes, loads);
     figures.box_bytes_under_way =
         std::max(figures.box_bytes_under_way, static_cast<double>(counter.box_bytes_under_way()));
+    if (loads > figures.longest_load_bytes) {
+      figures.longest_load_bytes = loads;
+      figures.longest = counter.sums();
+    }
     if (counter.completed() == 0) continue;
     completions.add(counter.sums(), 1).add(counter.own(), -1);
     completing += 1;

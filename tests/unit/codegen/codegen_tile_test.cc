@@ -729,6 +729,25 @@ TEST(CodegenTile, SharedK) {
   }
 }
 
+// How many blocks share a k follows from the rows: 4 of 20 rows, 2 of 100, and none of 200.
+TEST(CodegenTile, PartsOfSymbolicRows) {
+  Random random(41);
+  KernelBatch batch;
+  for (int64_t m : {1, 20, 100, 200}) {
+    GraphBuilder b({{1, 4096}});
+    NodeId x = input(b, DType::kBfloat16, {Expr::symbol(0), 320});
+    NodeId w = input(b, DType::kBfloat16, {1024, 320});
+    NodeId out = contract(b, x, w, {0, 2}, {1, 2}, {0, 1});
+    b.output(b.cast(b.unary(UnaryOp::kTanh, out), DType::kBfloat16));
+    batch.add(Template::kTile, {{"block_columns", 64}, {"block_rows", 16}, {"splits", 4}},
+              b.finish(),
+              {random_tensor(random, DType::kBfloat16, {m, 320}, -0.1, 0.1),
+               random_tensor(random, DType::kBfloat16, {1024, 320}, -0.1, 0.1)});
+  }
+  batch.compile();
+  batch.check_all(1e-2);
+}
+
 TEST(CodegenTile, SymbolicSizes) {
   Random random(25);
   KernelBatch batch;

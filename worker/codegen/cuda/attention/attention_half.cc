@@ -1,6 +1,6 @@
 #include "worker/codegen/cuda/attention/attention_half.h"
 
-#include "worker/codegen/text/half_operands.h"
+#include "common/lowering/body/half_operands.h"
 
 namespace worker {
 

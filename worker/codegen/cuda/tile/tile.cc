@@ -1,13 +1,13 @@
 #include "worker/codegen/cuda/tile/tile.h"
 
 #include "common/lowering/body/contraction.h"
+#include "common/lowering/body/half_operands.h"
 #include "worker/codegen/cuda/tile/tile_mma.h"
 #include "worker/codegen/cuda/tile/tile_simt.h"
 #include "worker/codegen/cuda/tile/tile_skinny.h"
 #include "worker/codegen/cuda/tile/tile_tma.h"
 #include "worker/codegen/cuda/tile/tile_wgmma.h"
 #include "worker/codegen/cuda/tile/wgmma_size.h"
-#include "worker/codegen/text/half_operands.h"
 
 namespace worker {
 
@@ -20,6 +20,7 @@ using common::only_contraction;
 using common::Result;
 using common::Schedule;
 using common::Side;
+using common::with_half_operands;
 
 Result<GpuFunction> emit_cuda_tile(const Graph& body, const Schedule& schedule,
                                    const CudaMachine& machine) {
@@ -29,7 +30,7 @@ Result<GpuFunction> emit_cuda_tile(const Graph& body, const Schedule& schedule,
   Contraction contraction(narrow, only_contraction(narrow));
   if (cuda_tile_is_skinny(contraction))
     return emit_cuda_tile_skinny(narrow, contraction, schedule, machine);
-  if (auto size = choose_wgmma_size(contraction, schedule, narrow.symbols, machine)) {
+  if (auto size = choose_wgmma_size(contraction, schedule, machine)) {
     return size->is_copied ? emit_cuda_tile_tma(narrow, contraction, schedule, *size, machine)
                            : emit_cuda_tile_wgmma(narrow, contraction, schedule, *size, machine);
   }

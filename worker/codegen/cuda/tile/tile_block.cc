@@ -49,19 +49,26 @@ CudaTileBlock::CudaTileBlock(const Graph& body, const Contraction& contraction, 
       emitter_(body, writer_),
       type_(c_value_type(contraction.node().dtype)) {}
 
-void CudaTileBlock::begin(int64_t shared_bytes, int64_t splits, int64_t kept, int64_t alignment) {
+void CudaTileBlock::begin(int64_t shared_bytes, const Expr& splits, int64_t kept,
+                          int64_t alignment) {
   splits_ = splits;
   kept_ = kept;
   const common::TileProblem& p = contraction_.problem();
   Expr tiles_m = ceil_div(p.m_size, size_.rows * size_.cluster);
   Expr tiles_n = ceil_div(p.n_size, size_.columns);
-  const int64_t sharing = splits * size_.cluster;
-  units_ = contraction_.batch_size() * tiles_m * tiles_n * Expr(sharing);
-  std::string block =
-      sharing == 1 ? "(int64_t)blockIdx.x" : cat("(int64_t)(blockIdx.x / ", sharing, ")");
+  const Expr sharing = splits * Expr(size_.cluster);
+  units_ = contraction_.batch_size() * tiles_m * tiles_n * sharing;
+  std::string block = "(int64_t)blockIdx.x";
+  if (is_split() || size_.cluster > 1) {
+    block = cat("(int64_t)(blockIdx.x / ", size_.cluster > 1 ? cat(size_.cluster) : this->splits(),
+                ")");
+  }
   const char* row = size_.cluster == 1 ? "m0" : "cluster_m0";
   std::string down = writer_.rare_text(tiles_m);
   std::string across = writer_.rare_text(tiles_n);
+  if (!splits.is_constant()) {
+    writer_.line(cat("const unsigned splits = ", writer_.rare_text(splits), ";"));
+  }
   lines(cat("const int tid = threadIdx.x;\n", "const int64_t tiles_m = ", down, ", tiles_n = ",
             across, ";\n", "const int64_t tile = ", block, " % (tiles_m * tiles_n);\n"));
   if (tiles_m.is_constant() && tiles_m.constant() <= kGroup) {
@@ -86,30 +93,49 @@ void CudaTileBlock::begin(int64_t shared_bytes, int64_t splits, int64_t kept, in
 }
 
 void CudaTileBlock::declare_part(int64_t depth) {
-  if (splits_ > 1) lines(cuda_split_range(splits_, "0", k_size(), depth));
+  if (!is_split()) return;
+  lines(splits_.is_constant() ? cuda_split_range(splits_.constant(), "0", k_size(), depth)
+                              : cuda_split_range(splits(), k_size(), depth));
 }
 
 void CudaTileBlock::declare_steps(int64_t depth) {
   depth_ = depth;
   declare_part(depth);
-  lines(cat("const int steps = (int)((", splits_ > 1 ? "end - begin" : k_size(), " + ", depth - 1,
+  lines(cat("const int steps = (int)((", is_split() ? "end - begin" : k_size(), " + ", depth - 1,
             ") / ", depth, ");"));
 }
 
 std::string CudaTileBlock::step_begin(const std::string& step) const {
-  return cat(splits_ > 1 ? "begin + " : "", "(int64_t)", step, " * ", depth_);
+  return cat(is_split() ? "begin + " : "", "(int64_t)", step, " * ", depth_);
 }
 
 void CudaTileBlock::share_sums(int64_t count,
                                const std::function<std::string(const std::string& i)>& sum) {
-  if (splits_ == 1) return;
-  std::string each = unrolled_loop("i", count);
-  std::string place = cat("[i * ", size_.threads, " + tid]");
-  lines(cat("if (parts > 1) {\n", each, " kept", place, " = ", sum("i"), ";\n",
-            cuda_split_join(splits_), "\nconst int64_t stride = scratch_stride / (int64_t)sizeof(",
-            type_, ");\nconst ", type_, "* from = kept - split * stride;\n", each, " ", sum("i"),
-            " = from", place, ";\nfor (int p = 1; p < parts; ++p) {\nfrom += stride;\n", each, " ",
-            sum("i"), " += from", place, ";\n}\n}"));
+  if (!is_split()) return;
+  // Two at a time: the last block waits for what all others left, but has few registers for it.
+  int64_t width = count % 2 == 0 && type_ == "float" ? 2 : 1;
+  std::string vector = width == 2 ? "float2" : type_;
+  std::string each = unrolled_loop("i", count / width);
+  auto member = [&](int64_t k) {
+    return width == 1 ? std::string() : std::string(k == 0 ? ".x" : ".y");
+  };
+  auto sums = [&](const char* assign) {
+    std::string text =
+        cat(each, " {\nconst ", vector, " q = from[i * ", size_.threads, " + tid];\n");
+    for (int64_t k = 0; k < width; ++k) {
+      text += cat(sum(cat("(i * ", width, " + ", k, ")")), assign, "q", member(k), ";\n");
+    }
+    return text + "}\n";
+  };
+  std::string left = cat(each, " {\n", vector, " q;\n");
+  for (int64_t k = 0; k < width; ++k) {
+    left += cat("q", member(k), " = ", sum(cat("(i * ", width, " + ", k, ")")), ";\n");
+  }
+  lines(cat("if (parts > 1) {\n", left, "((", vector, "*)kept)[i * ", size_.threads,
+            " + tid] = q;\n}\n", cuda_split_join(splits()),
+            "\nconst int64_t stride = scratch_stride / (int64_t)sizeof(", vector, ");\nconst ",
+            vector, "* from = (const ", vector, "*)kept - split * stride;\n", sums(" = "),
+            "for (int p = 1; p < parts; ++p) {\nfrom += stride;\n", sums(" += "), "}\n}"));
 }
 
 Expr CudaTileBlock::bind_clamped(const std::string& position, const Expr& extent, bool clamp,
@@ -190,9 +216,10 @@ Result<GpuFunction> CudaTileBlock::finish() {
   if (!flows_) return common::unsupported("an output mixes elements of the contraction");
   GpuFunction function;
   Scratch scratch = emitter_.scratch();
-  function.is_split = splits_ > 1;
+  function.is_split = is_split();
   if (function.is_split) {
-    scratch.add("kept", type_, common::dtype_size(contraction_.node().dtype), Expr(kept_));
+    scratch.add("kept", type_, common::dtype_size(contraction_.node().dtype),
+                Expr(kept_) * common::min(splits_ - Expr(1), 1));
   }
   function.body = finish_body(writer_, units_, scratch);
   function.block.threads = size_.threads;

@@ -39,7 +39,9 @@ class CudaTileBlock {
   // bytes. Where blocks next to each other share a product's block and its k, each has `kept`, that
   // many elements of scratch memory.
   // Shared memory begins at a multiple of `alignment` bytes.
-  void begin(int64_t shared_bytes, int64_t splits = 1, int64_t kept = 0, int64_t alignment = 16);
+  // `splits` may depend on symbols.
+  void begin(int64_t shared_bytes, const common::Expr& splits = 1, int64_t kept = 0,
+             int64_t alignment = 16);
   // Several lines of code.
   void lines(std::string_view text) { write_lines(writer_, text); }
 
@@ -65,8 +67,8 @@ class CudaTileBlock {
   // Where blocks share a k, declares this one's part of it, in whole steps of `depth` but for the
   // last, and ends it where nothing is left for it. The part's C expressions.
   void declare_part(int64_t depth);
-  std::string part_begin() const { return splits_ > 1 ? "begin" : "0"; }
-  std::string part_end() const { return splits_ > 1 ? "end" : k_size(); }
+  std::string part_begin() const { return is_split() ? "begin" : "0"; }
+  std::string part_end() const { return is_split() ? "end" : k_size(); }
   // That, and `steps`: how many of `depth` cover the part; and where one begins.
   void declare_steps(int64_t depth);
   std::string step_begin(const std::string& step) const;
@@ -83,6 +85,8 @@ class CudaTileBlock {
  private:
   common::Expr bind_clamped(const std::string& position, const common::Expr& extent, bool clamp,
                             bool outer);
+  bool is_split() const { return !splits_.is_constant(1); }
+  std::string splits() const { return splits_.is_constant() ? splits_.text() : "splits"; }
 
   const common::Graph& body_;
   const common::Contraction& contraction_;
@@ -93,7 +97,8 @@ class CudaTileBlock {
   std::vector<common::Expr> batch_;
   common::Expr units_ = 1;
   int64_t dynamic_bytes_ = 0;
-  int64_t splits_ = 1, kept_ = 0, depth_ = 1;
+  common::Expr splits_ = 1;
+  int64_t kept_ = 0, depth_ = 1;
   bool flows_ = true;
 };
 

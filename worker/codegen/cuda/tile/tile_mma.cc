@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/base/cat.h"
+#include "common/schedule/tile_blocks.h"
 #include "worker/codegen/cuda/tile/tile_block.h"
 #include "worker/codegen/cuda/tile/tile_stages.h"
 
@@ -18,58 +19,40 @@ using common::Graph;
 using common::Result;
 using common::Schedule;
 using common::Side;
+using common::TileBlocks;
 
 namespace {
 
-struct MmaSize {
-  int64_t rows, columns, depth;  // of a block
-  int64_t tall, wide;            // of a warp's tile: multiples of 16
-  int64_t stages;                // blocks of operands in shared memory
-  int threads() const { return static_cast<int>(rows / tall * (columns / wide) * 32); }
-};
-// None takes more shared memory than 99 KiB, which every GPU with such tensor cores has.
-constexpr MmaSize kSizes[] = {
-    {128, 128, 64, 64, 64, 3}, {128, 64, 64, 64, 32, 3}, {64, 128, 64, 32, 64, 3},
-    {64, 64, 64, 32, 32, 4},   {32, 128, 64, 32, 32, 4}, {128, 32, 64, 32, 32, 4},
-    {32, 64, 64, 16, 32, 4},   {64, 32, 64, 32, 16, 4},  {32, 32, 64, 16, 16, 6},
-    {16, 64, 64, 16, 16, 6},   {64, 16, 64, 16, 16, 6},  {16, 32, 64, 16, 16, 6},
-    {32, 16, 64, 16, 16, 6}};
-constexpr int64_t kPad = 4;  // of the product's rows in shared memory
-
-double cost_of(const MmaSize& s, const Contraction& contraction, const Schedule& schedule,
-               const std::vector<common::SymbolRange>& symbols, const CudaMachine& machine) {
-  // A warp tile of 64 x 64 takes shared memory as long as it takes the tensor cores.
-  double overhead = 1 + 32 * (1 / static_cast<double>(s.tall) + 1 / static_cast<double>(s.wide));
-  CudaBlockSize block{s.rows, s.columns, s.threads()};
-  int64_t splits = cuda_tile_splits(contraction, block, s.depth, schedule, symbols, machine);
-  return cuda_block_cost(contraction, block, overhead, schedule, symbols, machine, splits);
-}
-
-MmaSize choose_size(const Contraction& contraction, const Schedule& schedule,
-                    const std::vector<common::SymbolRange>& symbols, const CudaMachine& machine) {
-  return cheapest_size(kSizes, [&](const MmaSize& s) {
-    return cost_of(s, contraction, schedule, symbols, machine);
-  });
+// Blocks that share a k: as many as fill the machine, at most those of the choice.
+Expr sharing_blocks(const Contraction& c, const TileBlocks& blocks, const CudaMachine& machine) {
+  if (blocks.splits == 1) return 1;
+  auto tiles = [](const Expr& size, int64_t step) {
+    return common::floor_div(size + Expr(step - 1), step);
+  };
+  Expr all = c.batch_size() * tiles(c.problem().m_size, blocks.rows) *
+             tiles(c.problem().n_size, blocks.columns);
+  Expr fill = common::floor_div(common::kTileBlocksSm * machine.processors, all);
+  return common::max(1, common::min(blocks.splits, fill));
 }
 
 // Steps of k are loaded `stages` - 1 ahead of the one that is multiplied.
 class MmaEmitter {
  public:
-  MmaEmitter(const Graph& body, const Contraction& contraction, MmaSize size, int64_t splits)
-      : block_(body, contraction, {size.rows, size.columns, size.threads()}),
+  MmaEmitter(const Graph& body, const Contraction& contraction, TileBlocks blocks,
+             const Expr& splits)
+      : block_(body, contraction,
+               {blocks.rows, blocks.columns, static_cast<int>(blocks.threads())}),
         w_(block_.writer()),
         c_(contraction),
-        s_(size),
+        s_(blocks),
         splits_(splits),
-        stages_(block_, {size.depth, size.stages}) {}
+        stages_(block_, {blocks.depth, blocks.stages}) {}
 
   Result<GpuFunction> run() {
-    block_.begin(
-        std::max(s_.stages * stages_.stage_bytes(), s_.rows * (s_.columns + kPad) * int64_t{4}),
-        splits_, s_.rows * s_.columns);
+    block_.begin(common::tile_shared_bytes(s_), splits_, s_.rows * s_.columns);
     declare();
     steps();
-    block_.share_sums(sums(), [this](const std::string& i) {
+    block_.share_sums(s_.sums(), [this](const std::string& i) {
       return cat("sum[", i, " / ", s_.wide / 2, "][", i, " / 4 % ", s_.wide / 8, "][", i, " % 4]");
     });
     store();
@@ -77,9 +60,6 @@ class MmaEmitter {
   }
 
  private:
-  // Of a thread.
-  int64_t sums() const { return s_.tall * s_.wide / 32; }
-
   void declare() {
     block_.lines(cat("const int lane = tid % 32;\nconst int wm = tid / 32 / ", s_.columns / s_.wide,
                      " * ", s_.tall, ", wn = tid / 32 % ", s_.columns / s_.wide, " * ", s_.wide,
@@ -144,9 +124,9 @@ class MmaEmitter {
 
   void store() {
     block_.lines(
-        cat("float (* const stage)[", s_.columns + kPad, "] = (float (*)[", s_.columns + kPad,
-            "])memory;\n#pragma unroll\nfor (int i = 0; i < ", s_.tall / 16,
-            "; ++i) {\n  #pragma unroll\n  for (int j = 0; j < ", s_.wide / 8,
+        cat("float (* const stage)[", s_.columns + common::kTilePad, "] = (float (*)[",
+            s_.columns + common::kTilePad, "])memory;\n#pragma unroll\nfor (int i = 0; i < ",
+            s_.tall / 16, "; ++i) {\n  #pragma unroll\n  for (int j = 0; j < ", s_.wide / 8,
             "; ++j) {\n    #pragma unroll\n    for (int e = 0; e < 4; ++e) {\n",
             "      stage[wm + i * 16 + lane / 4 + e / 2 * 8][wn + j * 8 + lane % 4 * 2 + e % 2] = ",
             "sum[i][j][e];\n    }\n  }\n}\n__syncthreads();"));
@@ -156,26 +136,23 @@ class MmaEmitter {
   CudaTileBlock block_;
   CodeWriter& w_;
   const Contraction& c_;
-  MmaSize s_;
-  int64_t splits_;
+  TileBlocks s_;
+  Expr splits_;
   CudaTileStages stages_;
 };
 
 }  // namespace
 
-double cuda_tile_mma_cost(const Contraction& contraction, const Schedule& schedule,
-                          const std::vector<common::SymbolRange>& symbols,
-                          const CudaMachine& machine) {
-  return cost_of(choose_size(contraction, schedule, symbols, machine), contraction, schedule,
-                 symbols, machine);
-}
-
 Result<GpuFunction> emit_cuda_tile_mma(const Graph& body, const Contraction& contraction,
                                        const Schedule& schedule, const CudaMachine& machine) {
-  MmaSize size = choose_size(contraction, schedule, body.symbols, machine);
-  int64_t splits = cuda_tile_splits(contraction, {size.rows, size.columns, size.threads()},
-                                    size.depth, schedule, body.symbols, machine);
-  return MmaEmitter(body, contraction, size, splits).run();
+  auto wish = [&](std::string_view name) {
+    return schedule_value(schedule, common::Template::kTile, name);
+  };
+  auto blocks = common::tile_blocks(
+      contraction, {wish("block_rows"), wish("block_columns"), wish("splits")}, machine.processors);
+  LFARM_CHECK(blocks.has_value(), "operands are of one half type");
+  return MmaEmitter(body, contraction, *blocks, sharing_blocks(contraction, *blocks, machine))
+      .run();
 }
 
 }  // namespace worker

@@ -1,8 +1,6 @@
 // A contraction's blocks on tensor cores, for operands of one half type.
 #pragma once
 
-#include <vector>
-
 #include "common/ir/llir/llir.h"
 #include "common/lowering/body/contraction.h"
 #include "common/lowering/loops/gpu_function.h"
@@ -16,10 +14,5 @@ common::Result<common::GpuFunction> emit_cuda_tile_mma(const common::Graph& body
                                                        const common::Contraction& contraction,
                                                        const common::Schedule& schedule,
                                                        const CudaMachine& machine);
-
-// The cuda_block_cost of the block that it takes.
-double cuda_tile_mma_cost(const common::Contraction& contraction, const common::Schedule& schedule,
-                          const std::vector<common::SymbolRange>& symbols,
-                          const CudaMachine& machine);
 
 }  // namespace worker

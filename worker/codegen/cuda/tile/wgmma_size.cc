@@ -4,9 +4,9 @@
 #include <limits>
 #include <vector>
 
+#include "common/schedule/product_blocks.h"
 #include "worker/codegen/cuda/text/text.h"
 #include "worker/codegen/cuda/tile/operand_map.h"
-#include "worker/codegen/cuda/tile/tile_mma.h"
 #include "worker/codegen/cuda/tile/wgmma_products.h"
 
 namespace worker {
@@ -49,13 +49,6 @@ int64_t choose_stages(const Schedule& schedule, const WgmmaSize& size) {
                     WgmmaProducts::kStagesMin, WgmmaProducts::kStagesMax);
 }
 
-// What a step takes over what tensor cores take for it: at 32 bytes a clock from the second cache
-// a block of 128 x 128 waits for its operands as long again.
-double overhead(const WgmmaSize& size) {
-  return std::max(1.0, 128.0 / static_cast<double>(size.columns) +
-                           128.0 / static_cast<double>(size.cluster * size.rows));
-}
-
 // What the schedule allows, in its order.
 std::vector<WgmmaSize> sizes_of(const Schedule& schedule, bool is_copied) {
   const int64_t wanted = given(schedule, "warpgroups"), clusters = given(schedule, "clusters");
@@ -86,24 +79,31 @@ int64_t wgmma_splits(const Contraction& contraction, const WgmmaSize& size,
 }
 
 std::optional<WgmmaSize> choose_wgmma_size(const Contraction& contraction, const Schedule& schedule,
-                                           const std::vector<SymbolRange>& symbols,
                                            const CudaMachine& machine) {
   const int64_t wanted = given(schedule, "warpgroups");
   if (!machine.warpgroups || !is_of_halves(contraction) || wanted == kSingleWarps) {
     return std::nullopt;
   }
   bool is_copied = has_maps(contraction);
-  if (wanted == 0 && !is_copied) return std::nullopt;
+  auto shapes = common::priced_tiles(contraction);
+  if (!shapes) return std::nullopt;
+  const common::GpuMachine rates = common::machine_of_blocks(machine.processors);
   std::optional<WgmmaSize> best;
   double least = std::numeric_limits<double>::infinity();
-  if (wanted == 0) least = cuda_tile_mma_cost(contraction, schedule, symbols, machine);
+  if (wanted == 0) {
+    // A size of block is one of single warps' blocks.
+    if (!is_copied || given(schedule, "block_rows") != 0 || given(schedule, "block_columns") != 0) {
+      return std::nullopt;
+    }
+    common::TileWish wish{0, 0, given(schedule, "splits")};
+    least =
+        common::tiles_ns(*shapes, common::tile_blocks(*shapes, wish, machine.processors), rates);
+  }
   for (const WgmmaSize& size : sizes_of(schedule, is_copied)) {
-    int64_t splits = wgmma_splits(contraction, size, schedule, symbols, machine);
-    double cost = cuda_block_cost(contraction, size.block(), overhead(size),
-                                  wanted == 0 ? schedule : Schedule(), symbols, machine, splits);
-    if (cost >= least) continue;
+    double ns = common::products_ns(*shapes, {size.rows, size.columns, size.cluster}, rates);
+    if (ns >= least) continue;
     best = size;
-    least = cost;
+    least = ns;
   }
   return best;
 }

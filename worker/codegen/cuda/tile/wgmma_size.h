@@ -24,7 +24,6 @@ struct WgmmaSize {
 // multiply.
 std::optional<WgmmaSize> choose_wgmma_size(const common::Contraction& contraction,
                                            const common::Schedule& schedule,
-                                           const std::vector<common::SymbolRange>& symbols,
                                            const CudaMachine& machine);
 
 // How many blocks share a k.

@@ -1,18 +1,11 @@
-#include "worker/codegen/text/half_operands.h"
+#include "common/lowering/body/half_operands.h"
 
 #include <functional>
 #include <optional>
 
 #include "common/ir/hlir/builder.h"
 
-namespace worker {
-
-using common::DType;
-using common::Graph;
-using common::GraphBuilder;
-using common::Node;
-using common::NodeId;
-using common::Op;
+namespace common {
 
 namespace {
 
@@ -56,15 +49,15 @@ class Rewriter {
   // The same values in half precision, whatever happened to them since they were.
   std::optional<NodeId> narrow(NodeId id) {
     const Node& node = body_.node(id);
-    if (common::is_half(node.dtype)) return renamed_[at(id)];
+    if (is_half(node.dtype)) return renamed_[at(id)];
     if (node.dtype != DType::kFloat32) return std::nullopt;
     switch (node.op) {
       case Op::kCast:
-        if (!common::is_half(body_.node(node.operands[0]).dtype)) return std::nullopt;
+        if (!is_half(body_.node(node.operands[0]).dtype)) return std::nullopt;
         return renamed_[at(node.operands[0])];
       case Op::kView:
         // Other fills may round.
-        if (attr<common::ViewAttr>(node).view.fill != 0) return std::nullopt;
+        if (attr<ViewAttr>(node).view.fill != 0) return std::nullopt;
         return rebuilt(node, 0, 1);
       case Op::kGather:
         return rebuilt(node, 0, 1);
@@ -101,7 +94,7 @@ class Rewriter {
     for (size_t k = node.op == Op::kSelect ? 1 : 0; k < copy.operands.size(); ++k) {
       const Node& operand = body_.node(node.operands[k]);
       bool is_number = operand.op == Op::kConstant && operand.shape.empty();
-      auto value = is_number ? common::uniform_constant(operand) : std::nullopt;
+      auto value = is_number ? uniform_constant(operand) : std::nullopt;
       auto wide = value ? builder_.scalar(DType::kFloat32, *value) : unrounded(node.operands[k]);
       if (!wide) return std::nullopt;
       copy.operands[k] = *wide;
@@ -125,4 +118,4 @@ Graph with_unrounded_operand(const Graph& body, NodeId contraction, int operand)
   return Rewriter(body).with_unrounded_operand(contraction, operand);
 }
 
-}  // namespace worker
+}  // namespace common

@@ -4,15 +4,14 @@
 
 #include "common/ir/hlir/graph.h"
 
-namespace worker {
+namespace common {
 
 // The same body with the contraction reading half-precision values where its operands are such,
 // cast to float32 and then moved.
-common::Graph with_half_operands(const common::Graph& body, common::NodeId contraction);
+Graph with_half_operands(const Graph& body, NodeId contraction);
 
 // The same body with one operand of the contraction as it was before it was rounded to a half type,
 // float32, seen through views and choices. The operand stays where it was nothing of that kind.
-common::Graph with_unrounded_operand(const common::Graph& body, common::NodeId contraction,
-                                     int operand);
+Graph with_unrounded_operand(const Graph& body, NodeId contraction, int operand);
 
-}  // namespace worker
+}  // namespace common

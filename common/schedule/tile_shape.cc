@@ -1,0 +1,134 @@
+#include "common/schedule/tile_shape.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "common/ir/hlir/sizes.h"
+#include "common/ir/nest/lower_structure.h"
+#include "common/lowering/body/half_operands.h"
+
+namespace common {
+namespace {
+
+// Thread instructions, counted in machine code for sm_90a: of a load with its address, of a
+// function, of a division, and of all else.
+constexpr double kLoad = 3, kFunction = 20, kDivision = 10, kSimple = 1;
+constexpr int64_t kChunk = 8;  // elements of 16 bytes
+
+// Adds up what an element of a node takes, down to inputs and to the contraction.
+class Count {
+ public:
+  Count(const Graph& body, NodeId product, const std::vector<int64_t>& symbols)
+      : body_(body), product_(product), symbols_(symbols) {}
+
+  // A value that several nodes read at the same place is computed once; `place` names the last node
+  // that changed it.
+  void add(NodeId id, NodeId place, double times) {
+    if (id == product_ || !seen_.insert({id, place}).second) return;
+    const Node& node = body_.node(id);
+    switch (node.op) {
+      case Op::kConstant:
+      case Op::kIota:
+        return;
+      case Op::kInput:
+        work_.loads += times;
+        work_.load_bytes += times * static_cast<double>(dtype_size(node.dtype));
+        work_.instructions += times * kLoad;
+        return;
+      case Op::kReduce: {
+        double steps = count_elements(body_.node(node.operands[0]).shape, symbols_) /
+                       std::max(1.0, count_elements(node.shape, symbols_));
+        work_.instructions += times * steps * kSimple;
+        return add(node.operands[0], id, times * steps);
+      }
+      case Op::kView:
+      case Op::kGather:
+        place = id;
+        if (is_condition(node)) work_.instructions += times * kSimple;
+        break;
+      default:
+        add_operation(node, times);
+    }
+    for (NodeId operand : node.operands) add(operand, place, times);
+  }
+
+  ElementWork work() const { return work_; }
+
+ private:
+  static bool is_condition(const Node& node) {
+    return node.op == Op::kView && !attr<ViewAttr>(node).view.valid.empty();
+  }
+
+  void add_operation(const Node& node, double times) {
+    bool is_division = node.op == Op::kBinary && attr<BinaryAttr>(node).op == BinaryOp::kDiv;
+    bool is_function = node.op == Op::kUnary && attr<UnaryAttr>(node).op > UnaryOp::kNot;
+    work_.has_calls = work_.has_calls || is_division || is_function;
+    work_.instructions += times * (is_function ? kFunction : is_division ? kDivision : kSimple);
+  }
+
+  const Graph& body_;
+  NodeId product_;
+  const std::vector<int64_t>& symbols_;
+  std::set<std::pair<NodeId, NodeId>> seen_;
+  ElementWork work_;
+};
+
+}  // namespace
+
+namespace {
+
+// Few rows on one side that are read along the other side's memory: those have blocks of their own.
+bool is_skinny(const Contraction& c) {
+  constexpr int64_t kByThreads = 4, kByTensors = 16;
+  bool lies_along_k = true;
+  for (Side side : {Side::kLeft, Side::kRight}) {
+    lies_along_k = lies_along_k && c.runs_along_k(side) && c.reads_chunks(side, true, kChunk);
+  }
+  for (Side side : {Side::kLeft, Side::kRight}) {
+    const Expr& size = c.own_size(side);
+    if (size.is_constant() && size.constant() <= (lies_along_k ? kByTensors : kByThreads))
+      return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::optional<TileShape> tile_shape(const Contraction& c, const std::vector<int64_t>& symbols) {
+  DType half = c.operand_dtype(Side::kLeft);
+  if (!is_half(half) || c.operand_dtype(Side::kRight) != half) return std::nullopt;
+  if (is_skinny(c)) return std::nullopt;
+  auto size = [&](const Expr& e) { return std::max<int64_t>(1, e.evaluate(symbols)); };
+  TileShape shape;
+  shape.batch = size(c.batch_size());
+  shape.rows = size(c.problem().m_size);
+  shape.columns = size(c.problem().n_size);
+  shape.steps = size(c.problem().k_size);
+  for (Side side : {Side::kLeft, Side::kRight}) {
+    TileOperand& operand = side == Side::kLeft ? shape.left : shape.right;
+    operand.is_copied = c.reads_chunks(side, c.runs_along_k(side), kChunk);
+    if (operand.is_copied) continue;
+    Count count(c.body(), c.id(), symbols);
+    count.add(c.operand(side), -1, 1);
+    operand.element = count.work();
+  }
+  Count count(c.body(), c.id(), symbols);
+  shape.result_bytes = 0;
+  for (const GraphOutput& output : c.body().outputs) {
+    count.add(output.node, -1, 1);
+    shape.result_bytes += static_cast<double>(dtype_size(c.body().node(output.node).dtype));
+  }
+  shape.result = count.work();
+  return shape;
+}
+
+std::optional<TileShape> tile_shape(const Graph& body, const std::vector<int64_t>& symbols) {
+  Graph lowered = lower_structure(body, Kept::kContractions);
+  NodeId product = only_contraction(lowered);
+  if (product < 0) return std::nullopt;
+  Graph narrow = with_half_operands(lowered, product);
+  return tile_shape(Contraction(narrow, only_contraction(narrow)), symbols);
+}
+
+}  // namespace common

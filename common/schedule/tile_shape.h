@@ -1,0 +1,40 @@
+// What a product on tensor cores has to do beside multiplying: how its operands come to be and what
+// becomes of its results, counted in a kernel's body.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "common/lowering/body/contraction.h"
+
+namespace common {
+
+// What one element takes of a thread.
+struct ElementWork {
+  double instructions = 0;
+  double loads = 0;        // of single elements
+  double load_bytes = 0;   // of these
+  bool has_calls = false;  // functions with rare cases, between which a compiler moves no loads
+};
+
+struct TileOperand {
+  bool is_copied = true;  // 16 bytes at a time, as it lies in memory
+  ElementWork element;    // else
+};
+
+// `rows` by `columns` results of `steps` products in each of `batch` elements. None is 0.
+struct TileShape {
+  int64_t batch = 1, rows = 1, columns = 1, steps = 1;
+  TileOperand left, right;
+  ElementWork result;  // beside the sum itself
+  double result_bytes = 4;
+};
+
+// Of a contraction whose operands are of one half type, neither of them of few rows; else empty.
+std::optional<TileShape> tile_shape(const Contraction& contraction,
+                                    const std::vector<int64_t>& symbols);
+// Of a kernel's body as it is before it is lowered.
+std::optional<TileShape> tile_shape(const Graph& body, const std::vector<int64_t>& symbols);
+
+}  // namespace common
