@@ -23,6 +23,8 @@ constexpr double kFixed = 400, kRow = 24, kStep = 40, kScore = 4.5, kTwoParts = 
 // Clocks of a warp alone: until the first keys are there and until its results are stored; of a
 // step, whose products, exponentials and products follow one another.
 constexpr double kBeginClocks = 1500, kStepClocks = 900, kProductClocks = 10;
+// And of an operation that computes a query, whose loads wait for those of the chunk before.
+constexpr double kQueryClocks = 30;
 
 int64_t padded(int64_t length) { return divide_up(length, 16) * 16; }
 
@@ -73,6 +75,9 @@ GpuKernelFacts flash_facts(const FlashShape& shape, const FlashBlocks& blocks) {
   double all_steps = f.blocks * steps;
   f.thread_instructions = f.blocks * f.block_threads * kFixed + all_steps * f.block_threads * step +
                           f.blocks * rows * number(shape.width) * kOutput;
+  // Queries are computed once, before the first step.
+  double computed = rows * depth * shape.query_operations;
+  f.thread_instructions += f.blocks * computed * kComputed;
   f.tensor_operations = all_steps * warps * (scores + sums) * 2 * 16 * 8 * 16;
   f.shared_bytes_moved = all_steps * (warps * matrices * kMatrixBytes + copies * 16);
   double row_bytes = number(shape.batch * shape.rows * (shape.depth + shape.width)) * kHalf;
@@ -80,9 +85,10 @@ GpuKernelFacts flash_facts(const FlashShape& shape, const FlashBlocks& blocks) {
   f.sector_bytes = row_bytes + all_steps * copies * 16;
   f.in_flight_bytes = std::max(1.0, copies * 16 / f.block_threads);
   double step_clocks = passes * kStepClocks + (scores + sums) * kProductClocks;
-  f.wait_clocks = kBeginClocks + steps * step_clocks;
+  double begin_clocks = kBeginClocks + computed / f.block_threads * kQueryClocks;
+  f.wait_clocks = begin_clocks + steps * step_clocks;
   f.longest_wait_clocks =
-      kBeginClocks + std::max(steps, number(divide_up(shape.keys, blocks.keys))) * step_clocks;
+      begin_clocks + std::max(steps, number(divide_up(shape.keys, blocks.keys))) * step_clocks;
   return f;
 }
 

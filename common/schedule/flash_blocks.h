@@ -13,7 +13,8 @@ namespace common {
 // `batch` elements. None is 0.
 struct FlashShape {
   int64_t batch = 1, rows = 1, keys = 1, depth = 1, width = 1;
-  double key_operations = 0, value_operations = 0;  // that compute an element; 0: it is copied
+  // That compute an element; 0: it is copied.
+  double query_operations = 0, key_operations = 0, value_operations = 0;
   double seen = 1;                                  // the share of the keys that a row sees
   bool two_parts = false;                           // probabilities are multiplied in two parts
   bool two_passes = false;                          // scores are computed twice

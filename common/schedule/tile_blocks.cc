@@ -35,7 +35,7 @@ constexpr double kFixed = 200, kStep = 60, kCopy = 8, kMatrices = 3, kResult = 7
 // of a result, of a sum that is left and of one that is added.
 constexpr double kBeginClocks = 1500, kStepClocks = 240, kProductClocks = 7, kCopyClocks = 12,
                  kLoadClocks = 32, kCallClocks = 150, kResultClocks = 20, kLeaveClocks = 4,
-                 kAddClocks = 8, kJoinClocks = 1500;
+                 kAddClocks = 14, kJoinClocks = 1500;
 // Registers of a thread beside its sums and fragments, of a chunk that is computed, and all that
 // there are.
 constexpr double kRegisters = 50, kChunkRegisters = 4, kRegistersMax = 255;

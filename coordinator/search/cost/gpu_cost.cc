@@ -120,6 +120,7 @@ std::optional<GpuKernelFacts> flash_facts(const KernelProfile& profile,
   common::FlashShape shape{whole(size.batch), whole(size.rows), whole(size.keys), whole(size.depth),
                            whole(size.width)};
   shape.seen = size.seen;
+  shape.query_operations = size.query_operations;
   shape.key_operations = size.key_operations;
   shape.value_operations = size.value_operations;
   shape.two_parts = !size.normalises_first;

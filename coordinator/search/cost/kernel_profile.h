@@ -51,7 +51,8 @@ struct AttentionSize {
   // 0: not known.
   double batch = 0, keys = 0, depth = 0, width = 0;
   double seen = 1;                                  // the share of the keys that a row sees
-  double key_operations = 0, value_operations = 0;  // that compute an element; 0: it is read
+  // That compute an element; 0: it is read.
+  double query_operations = 0, key_operations = 0, value_operations = 0;
 };
 
 // Lines that a kernel sorts, and the blocks that sort them on a GPU.

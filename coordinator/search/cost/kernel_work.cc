@@ -126,6 +126,7 @@ AttentionSize attention_size(const common::Kernel& kernel, const common::Attenti
   auto operations = [&](NodeId product, int operand) {
     return computed_operations(body, body.node(product).operands[static_cast<size_t>(operand)]);
   };
+  size.query_operations = operations(form.scores, form.queries);
   size.key_operations = operations(form.scores, 1 - form.queries);
   size.value_operations = operations(form.product, 1 - form.probabilities);
   size.is_half = is_half(form.scores, form.queries) && is_half(form.product, form.probabilities);

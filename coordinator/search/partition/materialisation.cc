@@ -407,32 +407,53 @@ class TileCheck {
   bool is_attention() const { return is_attention_; }
 
  private:
-  // spine: the value is needed at exactly the root's indices, its axes being these of the root's.
+  // spine: the value is needed at exactly the root's indices, its axes being these of the root's,
+  // or kUnit: an axis of size 1 that the root does not have.
   void visit(common::NodeId id, const std::optional<Axes>& spine) {
     const Node& node = selected_.graph.node(id);
     if (id != root_ && is_materialised(selected_, materialised_, id)) return;
     if (!seen_.insert({id, spine}).second) return;
-    bool on_spine = spine && *spine == same_axes(spine->size());
     if (node.op == Op::kContract) {
       bool second = contraction_ >= 0 || transform_ >= 0;
-      if (!on_spine || (second && contraction_ != id)) {
+      if (!is_whole(spine) || (second && contraction_ != id)) {
         offender_ = id;
         if (!second) contraction_ = id;
         return;
       }
       contraction_ = id;
-      if (node.shape != selected_.graph.node(root_).shape) offender_ = id;
       if (auto form = attention_at(selected_, materialised_, id)) {
         is_attention_ = true;
         if (!form->obstacles.empty()) offender_ = form->obstacles[0];
         return;
       }
     } else if (node.op == Op::kFourier) {
-      note_transform(id, spine);
+      bool is_permuted = spine && spine->size() == node.shape.size() && !has_unit(*spine);
+      note_transform(id, is_permuted ? spine : std::nullopt);
     } else if (is_reductive(node) && !reductive_ && id != root_) {
       reductive_ = id;
     }
     for (common::NodeId operand : node.operands) visit(operand, continued(node, operand, spine));
+  }
+
+  static bool has_unit(const Axes& spine) {
+    return std::find(spine.begin(), spine.end(), kUnit) != spine.end();
+  }
+
+  // Whether the root's elements follow the value's in order, one for each.
+  bool is_whole(const std::optional<Axes>& spine) const {
+    if (!spine) return false;
+    const common::Shape& shape = selected_.graph.node(root_).shape;
+    size_t next = 0;
+    for (int axis : *spine) {
+      if (axis == kUnit) continue;
+      while (next < shape.size() && static_cast<int>(next) != axis && shape[next].is_constant(1)) {
+        ++next;
+      }
+      if (static_cast<int>(next) != axis) return false;
+      ++next;
+    }
+    return std::all_of(shape.begin() + static_cast<std::ptrdiff_t>(next), shape.end(),
+                       [](const common::Expr& size) { return size.is_constant(1); });
   }
 
   // The spine at an operand of `node`.
@@ -440,9 +461,19 @@ class TileCheck {
                                 const std::optional<Axes>& spine) const {
     if (!spine || is_elementwise(node)) return spine;
     if (node.op != Op::kView) return std::nullopt;
-    auto axes = permuted_axes(node, selected_.graph.node(operand));
-    if (!axes) return std::nullopt;
-    for (int& axis : *axes) axis = (*spine)[static_cast<size_t>(axis)];
+    const common::View& view = common::attr<common::ViewAttr>(node).view;
+    if (!view.valid.empty()) return std::nullopt;
+    const common::Shape& shape = selected_.graph.node(operand).shape;
+    Axes axes;
+    for (size_t k = 0; k < shape.size(); ++k) {
+      auto index = view.index[k].as_var();
+      if (!index && view.index[k].is_constant(0) && shape[k].is_constant(1)) {
+        axes.push_back(kUnit);
+        continue;
+      }
+      if (!index || view.shape[static_cast<size_t>(index->id)] != shape[k]) return std::nullopt;
+      axes.push_back((*spine)[static_cast<size_t>(index->id)]);
+    }
     return axes;
   }
 
@@ -459,6 +490,8 @@ class TileCheck {
     transform_ = id;
     transform_axes_ = spine;
   }
+
+  static constexpr int kUnit = -1;
 
   const Selected& selected_;
   const Materialised& materialised_;
