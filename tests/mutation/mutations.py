@@ -244,7 +244,8 @@ MUTATIONS = [
     ("load time", SEARCH + "partition/materialisation.cc", "at_load.is_needed_in_runs(id)", "false"),
     # ---- fusion, stores and multi-output kernels
     ("fusion", SEARCH + "partition/materialisation.cc", "has_own_template(graph.nodes[i])", "false"),
-    ("fusion", SEARCH + "partition/materialisation.cc", "node.shape != selected_.graph.node(root_).shape", "false"),
+    ("fusion", SEARCH + "partition/materialisation.cc", "static_cast<int>(next) != axis) return false",
+     "false) return false"),
     ("fusion", SEARCH + "partition/materialisation.cc", "require_stored_operands(selected, node, materialised);", None),
     ("fusion", SEARCH + "fusion/fusion.cc", "std::max<size_t>(1, output_positions_[at(value)].size())",
      "size_t{1}"),
@@ -589,8 +590,8 @@ MUTATIONS = [
      r'block_.lines("lf_cp_async_wait<0>();\n__syncthreads();");', None),
     ("gpu tile", CUDA + "tile/tile_stages.cc",
      'whole ? value : cat(step, " < ", block_.k_size(), " ? ", value, " : 0")', "value"),
-    ("gpu tile", CUDA + "tile/tile_block.cc", r'";\nfor (int p = 1; p < parts; ++p) {\nfrom += stride;\n"',
-     r'";\nfor (int p = 2; p < parts; ++p) {\nfrom += stride;\n"'),
+    ("gpu tile", CUDA + "tile/tile_block.cc", r'"for (int p = 1; p < parts; ++p) {\nfrom += stride;\n"',
+     r'"for (int p = 2; p < parts; ++p) {\nfrom += stride;\n"'),
     ("gpu tile", CUDA + "tile/tile_wgmma.cc", r'">();\nlf_fence_async();\n__syncthreads();"',
      r'">();\n__syncthreads();"'),
     ("gpu tile", CUDA + "tile/tile_wgmma.cc", r'">();\nlf_fence_async();\n__syncthreads();"',
@@ -630,7 +631,11 @@ MUTATIONS = [
     ("gpu tile", CUDA + "tile/tile_skinny.cc",
      'whole ? position : cat("(", position, " < ", end_, " ? ", position, " : 0)")', "position"),
     ("gpu tile", CUDA + "tile/tile_skinny.cc", "if (whole) return;", "return;"),
-    ("gpu tile", HALF, "attr<common::ViewAttr>(node).view.fill != 0", "false"),
+    ("gpu tile", "common/schedule/tile_blocks.cc", "if (operand.is_copied) {", "if (true) {"),
+    ("gpu tile", "common/schedule/tile_blocks.cc", "std::clamp<int64_t>(kTileBlocksSm * processors / tiles, 1, blocks.splits)",
+     "blocks.splits"),
+    ("gpu tile", "common/schedule/tile_shape.cc", "!seen_.insert({id, place}).second", "false"),
+    ("gpu tile", HALF, "attr<ViewAttr>(node).view.fill != 0", "false"),
     ("gpu tile", HALF, "k != from && builder_.dtype(*half) != copy.dtype", "false"),
     # ---- attention
     ("gpu attention", CUDA + "attention/attention_block.cc", 'exp_of("(before - shift)")', 'std::string("1")'),
@@ -862,8 +867,6 @@ EQUIVALENT = {
         "the decoder asks again",
     (SEARCH + "fusion/fusion.cc", "common::combine64(signature(value, root, known), copies_of(value))"):
         "a class is the same outputs in every genome of its region",
-    (SEARCH + "partition/materialisation.cc", "node.shape != selected_.graph.node(root_).shape"):
-        "on the way from the root every elementwise node has the root's shape",
     (RULES + "softmax.cc", "attr<ReduceAttr>(max).axes == sum.axes"):
         "maxima along other axes come back through another view, which `restores` refuses",
     (RULES + "attention.cc", "common::attr<common::SoftmaxAttr>(*softmax.node).log"):

@@ -85,6 +85,30 @@ TEST(Materialised, ALibraryReadsStoredOperandsOnly) {
   EXPECT_TRUE(repaired(selected)[product]);
 }
 
+// What follows from a product's elements in order is computed in its kernel, whatever axes of size
+// 1 it has; not what turns them round or repeats them.
+TEST(Materialised, AProductFlowsThroughAxesOfOne) {
+  using common::Expr;
+  auto is_stored = [](const common::Shape& shape, std::vector<Expr> index) {
+    GraphBuilder b;
+    IrNode x = input(b, {4, 8}), w = input(b, {8, 5});
+    IrNode product = b.raw({Op::kContract,
+                            DType::kFloat32,
+                            {4, 5},
+                            {x, w},
+                            common::ContractAttr{{0, 1}, {1, 2}, {0, 2}}});
+    IrNode seen = b.view(product, common::View{shape, std::move(index)});
+    b.output(b.unary(UnaryOp::kExp, seen));
+    Selected selected = select_all(b.finish());
+    return repaired(selected)[only(selected.graph, Op::kContract)] != 0;
+  };
+  EXPECT_FALSE(is_stored({4, 5}, {Expr::index(0), Expr::index(1)}));
+  EXPECT_FALSE(is_stored({1, 4, 5}, {Expr::index(1), Expr::index(2)}));
+  EXPECT_FALSE(is_stored({4, 1, 5, 1}, {Expr::index(0), Expr::index(2)}));
+  EXPECT_TRUE(is_stored({1, 5, 4}, {Expr::index(2), Expr::index(1)}));
+  EXPECT_TRUE(is_stored({3, 4, 5}, {Expr::index(1), Expr::index(2)}));
+}
+
 TEST(Materialised, AValueThatIsSeveralOutputsIsWrittenToEach) {
   GraphBuilder b;
   IrNode y = b.unary(UnaryOp::kExp, input(b, {4}));
