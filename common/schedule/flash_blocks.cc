@@ -23,8 +23,8 @@ constexpr double kFixed = 400, kRow = 24, kStep = 40, kScore = 4.5, kTwoParts = 
 // Clocks of a warp alone: until the first keys are there and until its results are stored; of a
 // step, whose products, exponentials and products follow one another.
 constexpr double kBeginClocks = 1500, kStepClocks = 900, kProductClocks = 10;
-// And of an operation that computes a query, whose loads wait for those of the chunk before.
-constexpr double kQueryClocks = 30;
+// And of an operation that computes a query.
+constexpr double kQueryClocks = 1.5;
 
 int64_t padded(int64_t length) { return divide_up(length, 16) * 16; }
 
