@@ -163,5 +163,42 @@ TEST(WarpClocks, CopiesAreWaitedForByGroup) {
   EXPECT_DOUBLE_EQ(warp_clocks(kernel, {}), 17 + common::kGpuMemoryClocks + 1);
 }
 
+SassInstruction product() {
+  SassInstruction x = of(SassClass::kTensor);
+  x.opcode = 0x1f0;
+  x.stall = 1;
+  return x;
+}
+
+// Products of warpgroups follow one another, from when the first box is there.
+TEST(WarpClocks, ProductsTakeTurns) {
+  SassKernel kernel;
+  SassInstruction box = of(SassClass::kBoxCopy);
+  box.stall = 2;
+  kernel.code = {box, product(), product()};
+  EXPECT_DOUBLE_EQ(warp_clocks(kernel, {}, 100), common::kGpuMemoryClocks + 2 * (100 + 1));
+  kernel.code.erase(kernel.code.begin());
+  EXPECT_DOUBLE_EQ(warp_clocks(kernel, {}, 100), 2 * (100 + 1));
+}
+
+// A loop that multiplies turns as often as makes the products, one that asks for boxes as often as
+// makes the boxes, and the barriers of a step are those of the first.
+TEST(KernelCode, LoopsOfBoxesAndProductsTurnAsOftenAsTheyAreSeen) {
+  SassKernel kernel;
+  kernel.code = {of(SassClass::kBoxCopy), of(SassClass::kBranch), product(), product(),
+                 of(SassClass::kBarrier), of(SassClass::kBranch)};
+  kernel.loops = {{0, 1}, {2, 5}};
+  ThreadTraffic seen;
+  seen.boxes = 10;
+  seen.products = 14;
+  seen.boxes_under_way = 48;
+  KernelCode code = kernel_code(kernel, {}, seen);
+  EXPECT_DOUBLE_EQ(code.instructions, 10 * 2 + 7 * 4);
+  EXPECT_DOUBLE_EQ(code.tensor_instructions, 14);
+  EXPECT_EQ(code.barriers_step, 1);
+  EXPECT_EQ(code.in_flight_bytes, 48);
+  EXPECT_EQ(code.load_bytes, 16);
+}
+
 }  // namespace
 }  // namespace bench

@@ -242,6 +242,24 @@ TEST(GpuStatic, SortsTakeWhatSearchesExpect) {
   }
 }
 
+// Fails when the compiler makes each product wait for the one before it, which it says.
+TEST(GpuStatic, ProductsAreNotSerialised) {
+  auto nvrtc = common::Nvrtc::open();
+  if (!nvrtc.ok()) GTEST_SKIP() << "nothing is compiled: " << nvrtc.error().message;
+  worker::CudaCodeGenerator generator({kTarget});
+  for (NamedKernel& named : gpu_kernels()) {
+    if (named.name != std::string("square_product")) continue;
+    auto source = generator.generate(named.kernel);
+    ASSERT_TRUE(source.ok()) << source.error().message;
+    ASSERT_EQ(source->entry.maps.size(), 2u);
+    auto output = (*nvrtc)->compile(generator.preamble() + source->text, kArchitecture,
+                                    {"--std=c++17", "--ptxas-options=-v"});
+    ASSERT_TRUE(output.ok()) << output.error().message;
+    EXPECT_NE(output->log.find("Used "), std::string::npos) << "no log: " << output->log;
+    EXPECT_EQ(output->log.find("serializ"), std::string::npos) << output->log;
+  }
+}
+
 // Fails when a search expects another time of a product by warpgroups than its machine code takes.
 TEST(GpuStatic, ProductsTakeWhatSearchesExpect) {
   auto nvrtc = common::Nvrtc::open();

@@ -84,6 +84,23 @@ extern "C" __global__ void lf_tensor(const unsigned* a, float* out) {
       : "+f"(c0), "+f"(c1), "+f"(c2), "+f"(c3) : "r"(x));
   out[threadIdx.x] = c0 + c1 + c2 + c3;
 }
+#if __CUDA_ARCH__ >= 900
+struct __align__(64) lf_map { unsigned long words[16]; };
+extern "C" __global__ void lf_boxes(int steps, const __grid_constant__ lf_map map) {
+  __shared__ __align__(1024) unsigned char memory[4096];
+  __shared__ unsigned long barrier;
+  const unsigned to = (unsigned)__cvta_generic_to_shared(memory);
+  const unsigned bytes = (unsigned)__cvta_generic_to_shared(&barrier);
+#pragma unroll 1
+  for (int k = 0; k < steps; ++k) {
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%2, %2}], [%3];" :: "r"(to), "l"(&map), "r"(k), "r"(bytes) : "memory");
+    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%2, %2, %2}], [%3];" :: "r"(to), "l"(&map), "r"(k), "r"(bytes)
+                 : "memory");
+  }
+}
+#endif
 )";
 
 int64_t count(const SassKernel& kernel, SassClass kind, int bytes = 0) {
@@ -166,6 +183,14 @@ TEST_P(Sass, CopiesAreUnderWayUntilTheirGroupIsWaitedFor) {
   SassInFlight copies = loads_in_flight(kernel("lf_copies"));
   EXPECT_EQ(copies.bytes, 32);
   EXPECT_EQ(copies.loads, 2);
+}
+
+TEST_P(Sass, BoxesAreCopiesOfTheirOwnKind) {
+  // Fails when what the copy engine is asked for is taken for arithmetic.
+  if (GetParam() == std::string("sm_80")) GTEST_SKIP() << "it has no copy engine";
+  const SassKernel& boxes = kernel("lf_boxes");
+  EXPECT_EQ(count(boxes, SassClass::kBoxCopy), 2);
+  EXPECT_EQ(count(boxes, SassClass::kAsyncCopy), 0);
 }
 
 TEST_P(Sass, MatricesHaveTheirWidths) {
