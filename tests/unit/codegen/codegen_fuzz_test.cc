@@ -350,5 +350,106 @@ TEST(CodegenFuzz, RandomNests) {
   });
 }
 
+// Goal: products of halves are right whatever the sizes, the orders of memory and the schedule.
+// Method: random products with up to two axes of batches, for the machine whose warpgroups
+// multiply.
+class ProductFuzzer {
+ public:
+  explicit ProductFuzzer(uint64_t seed) : random_(seed) {}
+
+  void add(KernelBatch& batch) {
+    // Labels: the batches', then rows, columns and the summed axis.
+    const int batches = static_cast<int>(random_.below(3));
+    sizes_.clear();
+    for (int k = 0; k < batches; ++k) sizes_.push_back(1 + static_cast<int64_t>(random_.below(3)));
+    for (int k = 0; k < 3; ++k) sizes_.push_back(some_size());
+    const int rows = batches, columns = batches + 1, depth = batches + 2;
+    symbolic_ = random_.chance(0.3) ? rows : -1;
+    GraphBuilder b(symbolic_ >= 0 ? std::vector<SymbolRange>{{1, 300}}
+                                  : std::vector<SymbolRange>{});
+    dtype_ = random_.chance(0.5) ? DType::kBfloat16 : DType::kFloat16;
+    std::vector<HostTensor> inputs;
+    std::vector<int> left = order(batches, rows, depth), right = order(batches, columns, depth);
+    NodeId x = operand(b, left, inputs), y = operand(b, right, inputs);
+    std::vector<int> out;
+    for (int label = 0; label <= columns; ++label) out.push_back(label);
+    NodeId sum =
+        b.raw({Op::kContract, DType::kFloat32, shape(out), {x, y}, ContractAttr{left, right, out}});
+    if (random_.chance(0.3)) sum = b.unary(UnaryOp::kTanh, sum);
+    b.output(random_.chance(0.5) ? b.cast(sum, dtype_) : sum);
+    batch.add(Template::kTile, schedule(), b.finish(), std::move(inputs));
+  }
+
+ private:
+  int64_t some_size() {
+    auto size = static_cast<int64_t>(1 + random_.below(280));
+    return random_.chance(0.7) ? (size + 7) / 8 * 8 : size;
+  }
+  Shape shape(const std::vector<int>& labels) const {
+    Shape shape;
+    for (int label : labels) {
+      shape.push_back(label == symbolic_ ? Expr::symbol(0)
+                                         : Expr(sizes_[static_cast<size_t>(label)]));
+    }
+    return shape;
+  }
+  // The labels in an order of memory; batches mostly come first.
+  std::vector<int> order(int batches, int own, int depth) {
+    std::vector<int> labels;
+    for (int label = 0; label < batches; ++label) labels.push_back(label);
+    labels.push_back(own);
+    labels.push_back(depth);
+    if (random_.chance(0.5)) std::swap(labels[labels.size() - 1], labels[labels.size() - 2]);
+    if (batches > 0 && random_.chance(0.3)) std::swap(labels[0], labels[labels.size() - 2]);
+    return labels;
+  }
+  NodeId operand(GraphBuilder& b, const std::vector<int>& labels, std::vector<HostTensor>& inputs) {
+    std::vector<int64_t> sizes;
+    for (int label : labels) sizes.push_back(sizes_[static_cast<size_t>(label)]);
+    inputs.push_back(random_tensor(random_, dtype_, sizes));
+    return b.input(InputKind::kUser, dtype_, shape(labels), "x");
+  }
+  Schedule schedule() {
+    Schedule schedule;
+    for (const ScheduleChoice& choice : schedule_parameters(Template::kTile)) {
+      if (!choice.is_on(Machine::kGpuWarpgroups) || random_.chance(0.5)) continue;
+      schedule.push_back(
+          {std::string(choice.name), choice.values[random_.below(choice.values.size())]});
+    }
+    std::sort(schedule.begin(), schedule.end(),
+              [](const auto& a, const auto& b) { return a.name < b.name; });
+    return schedule;
+  }
+
+  Random random_;
+  std::vector<int64_t> sizes_;
+  int symbolic_ = -1;
+  DType dtype_ = DType::kBfloat16;
+};
+
+TEST(CodegenFuzz, RandomProducts) {
+  if (!runs_on_gpu()) GTEST_SKIP() << "a CPU has no warpgroups";
+  const char* given = std::getenv("LFARM_FUZZ_SEED");
+  const char* rounds = std::getenv("LFARM_FUZZ_ROUNDS");
+  uint64_t first = given != nullptr ? std::strtoull(given, nullptr, 10) : 301;
+  uint64_t count = rounds != nullptr ? std::strtoull(rounds, nullptr, 10) : 2;
+  size_t boxes = 0;
+  for (uint64_t seed = first; seed < first + count; ++seed) {
+    KernelBatch batch("cuda-sm_90a");
+    ProductFuzzer fuzzer(seed);
+    for (int k = 0; k < 30; ++k) fuzzer.add(batch);
+    batch.compile();
+    ASSERT_FALSE(::testing::Test::HasFatalFailure()) << "LFARM_FUZZ_SEED=" << seed;
+    for (size_t k = 0; k < batch.size(); ++k) {
+      boxes += batch.at(k).source.entry.maps.empty() ? 0 : 1;
+      batch.check(k, 3e-4);
+      ASSERT_FALSE(::testing::Test::HasFailure())
+          << "repeat with LFARM_FUZZ_SEED=" << seed << " (kernel " << k
+          << ") tests/test_codegen_fuzz_cuda";
+    }
+  }
+  EXPECT_TRUE(given != nullptr || boxes > 0) << "no kernel copies by tensor maps";
+}
+
 }  // namespace
 }  // namespace testing_codegen
