@@ -746,7 +746,7 @@ MUTATIONS = [
     ("gpu runtime", RUN + "device/cuda_recording.cc", "steps_.back().launch.waits;", "true;"),
     ("gpu runtime", RUN + "device/cuda_recording.cc", "!is_other_ && next_ == recording.steps_.size()",
      "true"),
-    ("gpu runtime", RUN + "device/cuda_recording.cc", "step->launch.arguments != launch.arguments",
+    ("gpu runtime", RUN + "device/cuda_recording.cc", "!step->launch.has_arguments_of(launch)",
      "true"),
     ("gpu runtime", RUN + "device/cuda_recording.cc", "step->launch.arguments == arguments", "true"),
     ("gpu runtime", RUN + "device/cuda_recording.cc", "step.nodes = nodes_since(before);", None),
