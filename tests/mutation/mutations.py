@@ -50,7 +50,7 @@ STAGES = {
                       "fuzz.codegen_fuzz_cuda"],
     "gpu compile": ["unit.nvrtc_compiler", "unit.cuda_nvrtc", "unit.worker_binary",
                     "unit.kernel_support", "farm.cli_doctor", "farm.cuda_farm"],
-    "gpu runtime": ["unit.runtime_recording", "unit.cuda_device", "unit.cuda_recording", "unit.cuda_contexts",
+    "gpu runtime": ["unit.runtime_recording", "unit.cuda_device", "unit.cuda_recording", "unit.cuda_boxes", "unit.cuda_contexts",
                     "unit.cuda_counters",
                     "unit.cuda_products", "unit.runtime_executor", "unit.worker_measure",
                     "unit.worker_profile", "unit.cuda_profile", "farm.cuda_farm"],
