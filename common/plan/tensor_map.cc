@@ -124,12 +124,16 @@ Result<TensorMapSizes> evaluate(const TensorMap& map, std::span<const int64_t> s
     to = {d.size.evaluate(symbols), d.stride.evaluate(symbols), d.box};
     is_empty = is_empty || to.size <= 0;
     last += static_cast<__int128>(to.size - 1) * to.stride;
+  }
+  for (size_t k = 0; k < sizes.rank; ++k) {
+    TensorMapSizes::Dimension& to = sizes.dimensions[k];
     if (to.size > kSizeMax) return cannot_encode(cat("of ", to.size, " elements in a dimension"));
     to.size = std::max<int64_t>(to.size, 1);
-    bool is_stride = to.stride >= 0 && to.stride < kStrideBytesMax / width &&
+    bool is_stride = to.stride > 0 && to.stride < kStrideBytesMax / width &&
                      (k == 0 || to.stride * width % kTensorMapAlignment == 0);
-    // Of what has one element alone no stride is read.
-    if (!is_stride && to.size > 1) return cannot_encode(cat("with a stride of ", to.stride));
+    // No stride is read of one element, or of a tensor without any.
+    bool is_read = to.size > 1 && !is_empty;
+    if (!is_stride && is_read) return cannot_encode(cat("with a stride of ", to.stride));
     if (!is_stride) to.stride = kTensorMapAlignment / width;
   }
   if (sizes.offset < 0 || sizes.offset * width % kTensorMapAlignment != 0) {

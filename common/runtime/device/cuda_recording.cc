@@ -154,7 +154,7 @@ Status CudaRecorder::launch(CudaKernelLaunch launch) {
   if (step == nullptr) return {};
   if (!step->launch.is_like(launch)) {
     is_other_ = true;
-  } else if (!step->launch.has_arguments_of(launch)) {
+  } else if (step->launch.arguments != launch.arguments) {
     is_other_ = !set_kernel(*step, launch);
     step->launch = std::move(launch);
   }

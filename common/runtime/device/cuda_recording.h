@@ -15,7 +15,8 @@
 
 namespace common {
 
-// A kernel's launch as the driver takes it. Every argument has 8 bytes; tensor maps follow them.
+// A kernel's launch as the driver takes it. Every argument has 8 bytes; tensor maps follow them,
+// and follow from them: maps of one kernel differ only where addresses or sizes do.
 struct CudaKernelLaunch {
   CudaFunction function = nullptr;
   unsigned blocks = 0, threads = 0, shared_bytes = 0;
@@ -29,9 +30,6 @@ struct CudaKernelLaunch {
     return function == other.function && blocks == other.blocks && threads == other.threads &&
            shared_bytes == other.shared_bytes && arguments.size() == other.arguments.size() &&
            maps.size() == other.maps.size();
-  }
-  bool has_arguments_of(const CudaKernelLaunch& other) const {
-    return arguments == other.arguments && maps == other.maps;
   }
 };
 

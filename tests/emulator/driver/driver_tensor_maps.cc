@@ -27,8 +27,8 @@ bool is_allowed(const EncodedMap& map) {
     if (map.sizes[k] == 0 || map.sizes[k] > kSizeMax || map.box[k] == 0 || map.box[k] > kBoxMax) {
       return false;
     }
-    if (k > 0 &&
-        (map.strides[k - 1] % kAddressAlignment != 0 || map.strides[k - 1] >= kStrideMax)) {
+    if (k > 0 && (map.strides[k - 1] == 0 || map.strides[k - 1] % kAddressAlignment != 0 ||
+                  map.strides[k - 1] >= kStrideMax)) {
       return false;
     }
   }

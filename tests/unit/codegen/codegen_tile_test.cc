@@ -470,6 +470,28 @@ TEST(CodegenTile, BoxesOfBatches) {
   batch.check_all(3e-4);
 }
 
+// Rows that do not lie in memory by one stride are none of a box's.
+TEST(CodegenTile, RowsThatLieApartAreNoBox) {
+  if (!runs_on_gpu()) GTEST_SKIP() << "a CPU has none";
+  Random random(40);
+  KernelBatch batch("cuda-sm_90a");
+  GraphBuilder b;
+  NodeId x = input(b, DType::kBfloat16, {2, 3, 40, 72});
+  NodeId w = input(b, DType::kBfloat16, {3, 72, 72});
+  // 0 outer and 2 row are rows, between which 1 group lies, of the batch; 3 column, 4 depth
+  b.output(b.raw({Op::kContract,
+                  DType::kFloat32,
+                  {3, 2, 40, 72},
+                  {x, w},
+                  ContractAttr{{0, 1, 2, 4}, {1, 3, 4}, {1, 0, 2, 3}}}));
+  batch.add(Template::kTile, {{"warpgroups", 64064}}, b.finish(),
+            {random_tensor(random, DType::kBfloat16, {2, 3, 40, 72}),
+             random_tensor(random, DType::kBfloat16, {3, 72, 72})});
+  batch.compile();
+  EXPECT_TRUE(batch.at(0).source.entry.maps.empty()) << batch.at(0).source.text;
+  batch.check_all(3e-4);
+}
+
 // What a schedule that says nothing gets: boxes where both operands lie in memory in order and the
 // product is large, else what single warps multiply.
 TEST(CodegenTile, BoxesAreTheDefault) {

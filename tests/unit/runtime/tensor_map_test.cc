@@ -58,6 +58,8 @@ TEST(TensorMap, StaysWithinItsInput) {
   auto empty = evaluate(rows_of_64(), std::vector<int64_t>{0}, 0);
   ASSERT_TRUE(empty.ok()) << empty.error().message;
   EXPECT_EQ(empty->dimensions[1].size, 1);
+  TensorMap rows = {0, DType::kBfloat16, 0, 0, {{Expr::symbol(0), 1, 8}, {10, Expr::symbol(0), 1}}};
+  EXPECT_TRUE(evaluate(rows, std::vector<int64_t>{0}, 0).ok()) << "ten rows of nothing";
 }
 
 TEST(TensorMap, AddressesAndStridesAreMultiplesOf16Bytes) {
@@ -71,6 +73,7 @@ TEST(TensorMap, AddressesAndStridesAreMultiplesOf16Bytes) {
   EXPECT_FALSE(evaluates([](TensorMap& map) { map.offset = -8; }));
   EXPECT_FALSE(evaluates([](TensorMap& map) { map.dimensions[1].stride = 100; }));
   EXPECT_FALSE(evaluates([](TensorMap& map) { map.dimensions[1].stride = -128; }));
+  EXPECT_FALSE(evaluates([](TensorMap& map) { map.dimensions[1].stride = 0; }));
   EXPECT_TRUE(evaluates([](TensorMap& map) {
     map.dimensions[1].size = 1;
     map.dimensions[1].stride = 100;
