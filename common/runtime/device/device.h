@@ -64,7 +64,6 @@ struct Launch {
   Function function;
   std::span<void* const> buffers;  // inputs, then outputs, in device memory
   std::span<const int64_t> symbols;
-  std::span<BoundTensorMap> maps;
   int64_t units = 1;
   // Device memory: areas of scratch_stride bytes, one a block; without blocks concurrency() areas.
   // In front of the areas of blocks lie as many counters of kCounterBytes, the first one last,
@@ -75,6 +74,7 @@ struct Launch {
   bool waits = false;                // see EntryPoint
   LaunchHistory* history = nullptr;  // may be null
   bool is_alone = false;             // on the calling thread, of a device whose threads share
+  std::span<BoundTensorMap> maps = {};
 };
 
 // A GemmForm for concrete sizes; strides and offsets in elements.
