@@ -96,6 +96,7 @@ class BodyEmitter {
   SharedSquares& squares() { return squares_; }
   // The code is for a GPU: what all of the team's threads reach together they compute together.
   void set_team(const Team& team) { team_.emplace(w_, team); }
+  bool has_team() const { return team_.has_value(); }
   // After set_team.
   SharedLoops& team() { return *team_; }
   const SharedLoops& team() const { return *team_; }

@@ -17,7 +17,11 @@ bool store_flows(NodeId source, const Indices& at, const Graph& body, BodyEmitte
     if (!target) return false;
     CodeValue x = emitter.value(id, *target);
     Expr offset = writer.simplify(linear_position(*target, body.node(id).shape));
-    writer.line(cat("out", k, "[", writer.text(offset), "] = ", x.text, ";"));
+    std::string name = cat("out", k);
+    std::string place =
+        emitter.has_team() ? emitter.team().store(name, body.node(id).dtype, offset) : "";
+    if (place.empty()) place = cat(name, "[", writer.text(offset), "]");
+    writer.line(cat(place, " = ", x.text, ";"));
   }
   return true;
 }

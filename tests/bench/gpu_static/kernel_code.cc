@@ -78,6 +78,8 @@ void turn(std::vector<Part>& parts, std::vector<char>& is_open, const std::optio
 void find_trips(std::vector<Part>& parts, const ThreadTraffic& traffic) {
   std::vector<char> is_open(parts.size(), 1);
   is_open.back() = 0;
+  // An epilogue may load as wide as the loop before it, which stores nothing.
+  turn(parts, is_open, traffic.stores, [](const Part& part) { return part.store_bytes; });
   for (size_t width = 5; width-- > 0 && traffic.loads_by_width;) {
     double total = (*traffic.loads_by_width)[width];
     // The GPU's compiler may have joined or split them.
@@ -88,7 +90,6 @@ void find_trips(std::vector<Part>& parts, const ThreadTraffic& traffic) {
   turn(parts, is_open, traffic.boxes, [](const Part& part) { return part.boxes; });
   turn(parts, is_open, traffic.loads, [](const Part& part) { return part.load_bytes; });
   turn(parts, is_open, traffic.shared_loads, [](const Part& part) { return part.shared_bytes; });
-  turn(parts, is_open, traffic.stores, [](const Part& part) { return part.store_bytes; });
   for (size_t k = 0; k < parts.size(); ++k) {
     if (is_open[k] != 0) parts[k].trips = kUnknownTrips;
   }

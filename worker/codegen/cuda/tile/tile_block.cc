@@ -36,6 +36,7 @@ constexpr double kSharing = 1.2;  // what a block's part of a k takes more than 
 constexpr int64_t kSharingBlocksMax = 1024;
 constexpr int64_t kStepsMin = 4;  // of a block that shares a k
 constexpr double kUnasked = 1e6;  // more than any two sizes differ by
+constexpr int64_t kAccessBytes = 16;
 
 Expr ceil_div(const Expr& a, int64_t b) { return common::floor_div(a + Expr(b - 1), Expr(b)); }
 
@@ -181,33 +182,63 @@ std::string CudaTileBlock::operand(Side side, const Expr& own, const Expr& k, bo
   return c_cast(contraction_.operand_dtype(side), contraction_.node().dtype, x.text);
 }
 
+int64_t CudaTileBlock::store_width(bool along_rows, const std::string& first) const {
+  const common::TileProblem& p = contraction_.problem();
+  if (along_rows && first != "0") return 1;
+  int64_t size = common::dtype_size(contraction_.node().dtype);
+  for (const auto& output : body_.outputs) {
+    size = std::min(size, common::dtype_size(body_.node(output.node).dtype));
+  }
+  int64_t width = kAccessBytes / size;
+  return common::exact_div(along_rows ? p.m_size : p.n_size, Expr(width)) ? width : 1;
+}
+
 void CudaTileBlock::store(const std::string& first, int64_t rows) {
   const common::TileProblem& p = contraction_.problem();
-  bool along_rows = contraction_.output_runs_along_rows();
+  const bool along_rows = contraction_.output_runs_along_rows();
+  const int64_t width = store_width(along_rows, first);
+  // Where a thread takes neighbours at once, they are numbered by their chunks.
+  const int64_t tall = along_rows ? width : 1, wide = along_rows ? 1 : width;
   auto own = [&](const char* name, const char* origin, int64_t step, const std::string& position,
                  const Expr& size, int blocks) {
     writer_.line(cat("const int64_t ", name, " = ", origin, " * ", step, " + ", position, ";"));
     bool whole = common::exact_div(size, Expr(step * blocks)).has_value();
     return whole ? std::string() : cat(name, " < ", writer_.rare_text(size));
   };
+  const Expr down = common::floor_div(p.m_size, Expr(tall));
+  const Expr across = common::floor_div(p.n_size, Expr(wide));
   writer_.open(true);
-  int64_t fast = along_rows ? rows : size_.columns;
+  int64_t fast = along_rows ? rows / tall : size_.columns / wide;
   writer_.line(cat("const int row = e ", along_rows ? "%" : "/", " ", fast, ", column = e ",
                    along_rows ? "/" : "%", " ", fast, ";"));
-  std::string inside = own("m", "m0", size_.rows, cat(first, " + row"), p.m_size, size_.cluster);
-  std::string right = own("n", "n0", size_.columns, "column", p.n_size, 1);
+  std::string inside = own("m", "m0", size_.rows / tall, cat(first, " + row"), down, size_.cluster);
+  std::string right = own("n", "n0", size_.columns / wide, "column", across, 1);
   if (!inside.empty() && !right.empty()) inside += " & ";
   inside += right;
   writer_.open(true);
-  Expr m = Expr::index(writer_.bind_index("m", p.m_size, writer_.depth()));
-  Expr n = Expr::index(writer_.bind_index("n", p.n_size, writer_.depth()));
+  Expr m = Expr::index(writer_.bind_index("m", down, writer_.depth()));
+  Expr n = Expr::index(writer_.bind_index("n", across, writer_.depth()));
+  std::string place = "[row][column]";
+  common::Team team;
+  team.level = writer_.depth();
+  team.vector = width;
+  emitter_.set_team(team);
+  if (width > 1) {
+    Expr& chunk = along_rows ? m : n;
+    Expr neighbour = emitter_.team().open_block(chunk);
+    std::string step = writer_.text(neighbour - chunk * Expr(width));
+    chunk = neighbour;
+    place = along_rows ? cat("[row * ", width, " + ", step, "][column]")
+                       : cat("[row][column * ", width, " + ", step, "]");
+  }
   Indices at = contraction_.product_at(batch_, m, n);
   for (Expr& index : at) index = writer_.simplify(index);
-  CodeValue x = writer_.declare(writer_.depth(), type_, "c", "stage[row][column]");
+  CodeValue x = writer_.declare(writer_.depth(), type_, "c", cat("stage", place));
   writer_.remember({contraction_.id(), 0, at}, x);
   flows_ = flows_ && store_flows(contraction_.id(), at, body_, emitter_, writer_);
+  if (width > 1) emitter_.team().close();
   writer_.close(inside.empty() ? "" : cat("if (", inside, ")"));
-  writer_.close(cat("#pragma unroll 4\nfor (int e = tid; e < ", rows * size_.columns,
+  writer_.close(cat("#pragma unroll 4\nfor (int e = tid; e < ", rows * size_.columns / width,
                     "; e += ", size_.threads, ")"));
 }
 
