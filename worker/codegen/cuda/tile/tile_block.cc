@@ -182,7 +182,7 @@ std::string CudaTileBlock::operand(Side side, const Expr& own, const Expr& k, bo
   return c_cast(contraction_.operand_dtype(side), contraction_.node().dtype, x.text);
 }
 
-int64_t CudaTileBlock::store_width(bool along_rows, const std::string& first) const {
+int64_t CudaTileBlock::store_width(bool along_rows, const std::string& first, int64_t rows) const {
   const common::TileProblem& p = contraction_.problem();
   if (along_rows && first != "0") return 1;
   int64_t size = common::dtype_size(contraction_.node().dtype);
@@ -190,13 +190,14 @@ int64_t CudaTileBlock::store_width(bool along_rows, const std::string& first) co
     size = std::min(size, common::dtype_size(body_.node(output.node).dtype));
   }
   int64_t width = kAccessBytes / size;
+  if ((along_rows ? rows : size_.columns) % width != 0) return 1;
   return common::exact_div(along_rows ? p.m_size : p.n_size, Expr(width)) ? width : 1;
 }
 
 void CudaTileBlock::store(const std::string& first, int64_t rows) {
   const common::TileProblem& p = contraction_.problem();
   const bool along_rows = contraction_.output_runs_along_rows();
-  const int64_t width = store_width(along_rows, first);
+  const int64_t width = store_width(along_rows, first, rows);
   // Where a thread takes neighbours at once, they are numbered by their chunks.
   const int64_t tall = along_rows ? width : 1, wide = along_rows ? 1 : width;
   auto own = [&](const char* name, const char* origin, int64_t step, const std::string& position,

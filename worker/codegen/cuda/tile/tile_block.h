@@ -83,8 +83,8 @@ class CudaTileBlock {
   common::Result<common::GpuFunction> finish();
 
  private:
-  // How many neighbours of a result a thread stores at once; `first`: of the rows that are stored.
-  int64_t store_width(bool along_rows, const std::string& first) const;
+  // How many neighbours of a result a thread stores at once, of `rows` from `first` on.
+  int64_t store_width(bool along_rows, const std::string& first, int64_t rows) const;
   common::Expr bind_clamped(const std::string& position, const common::Expr& extent, bool clamp,
                             bool outer);
   bool is_split() const { return !splits_.is_constant(1); }
