@@ -301,19 +301,16 @@ double predict_ns(common::Template form, std::span<const WeightedProfile> profil
     return sum;
   }
   if (form != common::Template::kAttention || values.online != 0) {
-    // Blocks of warpgroups are not priced by themselves: of equal prices the default's is taken.
-    constexpr double kUnpriced = 1.02;
-    return (values.has_warpgroups ? kUnpriced : 1) *
-           gpu_predict_ns(
-               form, profiles, *terms.gpu,
-               {values.block_keys, values.block_rows, values.block_columns, values.splits});
+    return gpu_predict_ns(
+        form, profiles, *terms.gpu,
+        {values.block_keys, values.block_rows, values.block_columns, values.splits, values.units});
   }
   std::vector<WeightedProfile> twice(profiles.begin(), profiles.end());
   for (WeightedProfile& each : twice) {
     each.profile.attention.normalises_first = true;
     each.profile.attention.rounds = false;
   }
-  return gpu_predict_ns(form, twice, *terms.gpu, {values.block_keys, values.block_rows, 0, 0});
+  return gpu_predict_ns(form, twice, *terms.gpu, {values.block_keys, values.block_rows});
 }
 
 namespace {
@@ -354,8 +351,7 @@ double predict_ns(const common::Kernel& kernel, const std::vector<int64_t>& symb
     values.block_rows = value("block_rows");
     values.block_columns = value("block_columns");
     values.splits = value("splits");
-    values.has_warpgroups = value("warpgroups") != 0;
-    if (values.has_warpgroups) values.block_rows = values.block_columns = values.splits = 0;
+    values.units = tile_units(value("warpgroups"), values.block_rows, values.block_columns);
     if (terms.gpu != nullptr) as_generated(kernel, *terms.gpu, values);
   }
   if (kernel.form == common::Template::kAttention) {

@@ -10,6 +10,7 @@
 #include "common/ir/llir/llir.h"
 #include "common/plan/io_profile.h"
 #include "common/plan/plan.h"
+#include "coordinator/search/cost/gpu_cost.h"
 #include "coordinator/search/cost/kernel_profile.h"
 
 namespace coordinator {
@@ -91,8 +92,8 @@ struct ScheduleValues {
   int64_t mr = 0, nr = 0, nc = 0;
   // Of attention and tiles on GPUs: `online` 0 computes scores twice.
   int64_t block_keys = 0, block_rows = 0, block_columns = 0, splits = 0, online = 1;
-  bool has_warpgroups = false;  // of tiles
-  bool is_default = true;       // every parameter, those of no field here too
+  TileUnits units = TileUnits::kQuicker;
+  bool is_default = true;  // every parameter, those of no field here too
 };
 // Nanoseconds of one launch of a kernel over its profiles, one at least, whose weights sum to 1.
 double predict_ns(common::Template form, std::span<const WeightedProfile> profiles,

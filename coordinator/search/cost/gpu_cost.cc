@@ -234,7 +234,8 @@ double gpu_predict_ns(Template form, std::span<const WeightedProfile> profiles,
   common::DecodeBlocks blocks;
   if (decodes) blocks = blocks_of(profiles, machine, schedule);
   const auto tiles = tile_blocks_of(form, profiles, machine, schedule);
-  double sum = 0;
+  double sum = 0, by_warpgroups = 0;
+  bool may_group = schedule.units != TileUnits::kWarps;
   for (const WeightedProfile& each : profiles) {
     const GpuKernelFacts base = gpu_facts(form, each.profile);
     GpuKernelFacts facts = base;
@@ -249,14 +250,15 @@ double gpu_predict_ns(Template form, std::span<const WeightedProfile> profiles,
     }
     if (!common::launches_overlap(machine.target)) facts.block_prefetch_bytes = 0;
     common::GpuKernelTime time = common::gpu_kernel_time(facts, machine);
-    // The generator takes the quicker one, too.
-    if (auto by_warpgroups = warpgroup_facts(form, each.profile, base, machine)) {
-      common::GpuKernelTime other = common::gpu_kernel_time(*by_warpgroups, machine);
-      if (other.total_ns < time.total_ns) time = other;
-    }
     sum += each.weight * (time.launch_ns + time.total_ns);
+    auto grouped = may_group ? warpgroup_facts(form, each.profile, base, machine) : std::nullopt;
+    may_group = grouped.has_value();
+    if (!grouped) continue;
+    time = common::gpu_kernel_time(*grouped, machine);
+    by_warpgroups += each.weight * (time.launch_ns + time.total_ns);
   }
-  return sum;
+  if (!may_group) return sum;
+  return schedule.units == TileUnits::kWarpgroups ? by_warpgroups : std::min(sum, by_warpgroups);
 }
 
 }  // namespace coordinator

@@ -50,7 +50,7 @@ struct AttentionSize {
   bool is_half = false;  // keys and values were of 16 bits until they were cast
   // 0: not known.
   double batch = 0, keys = 0, depth = 0, width = 0;
-  double seen = 1;                                  // the share of the keys that a row sees
+  double seen = 1;  // the share of the keys that a row sees
   // That compute an element; 0: it is read.
   double query_operations = 0, key_operations = 0, value_operations = 0;
 };

@@ -299,12 +299,10 @@ double predict_ns(const KernelTraits& traits, ScheduleCode code) {
     values.mr = value(kMr);
     values.nr = value(kNr);
     values.nc = value(kNc);
-    values.has_warpgroups = value(kWarpgroups) != 0;
-    if (!values.has_warpgroups) {
-      values.block_rows = value(kTileRows);
-      values.block_columns = value(kTileColumns);
-      values.splits = value(kTileSplits);
-    }
+    values.block_rows = value(kTileRows);
+    values.block_columns = value(kTileColumns);
+    values.splits = value(kTileSplits);
+    values.units = tile_units(value(kWarpgroups), values.block_rows, values.block_columns);
   }
   return predict_ns(traits.form, traits.profiles, values, *traits.terms);
 }
