@@ -449,7 +449,7 @@ class TileCheck {
       while (next < shape.size() && static_cast<int>(next) != axis && shape[next].is_constant(1)) {
         ++next;
       }
-      if (static_cast<int>(next) != axis) return false;
+      if (next >= shape.size() || static_cast<int>(next) != axis) return false;
       ++next;
     }
     return std::all_of(shape.begin() + static_cast<std::ptrdiff_t>(next), shape.end(),
@@ -471,7 +471,10 @@ class TileCheck {
         axes.push_back(kUnit);
         continue;
       }
-      if (!index || view.shape[static_cast<size_t>(index->id)] != shape[k]) return std::nullopt;
+      if (!index || index->kind != common::Var::Kind::kIndex ||
+          view.shape[static_cast<size_t>(index->id)] != shape[k]) {
+        return std::nullopt;
+      }
       axes.push_back((*spine)[static_cast<size_t>(index->id)]);
     }
     return axes;
