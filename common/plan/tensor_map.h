@@ -63,7 +63,7 @@ struct TensorMapSizes {
 };
 
 // Dimensions without elements get one, which nothing reads. kCorrupt where the view leaves its
-// input, which holds so many elements, or cannot be encoded.
+// input of `elements` elements, or cannot be encoded.
 Result<TensorMapSizes> evaluate(const TensorMap& map, std::span<const int64_t> symbols,
                                 int64_t elements);
 

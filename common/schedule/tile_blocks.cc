@@ -4,8 +4,6 @@
 
 #include "common/base/divide_up.h"
 #include "common/ir/hlir/sizes.h"
-#include "common/ir/nest/lower_structure.h"
-#include "common/lowering/body/half_operands.h"
 
 namespace common {
 namespace {
@@ -20,10 +18,8 @@ constexpr TileBlocks kBlocks[] = {
     {32, 16, 64, 16, 16, 6}};
 constexpr int64_t kSplits[] = {1, 2, 4, 8, 16, 32};
 constexpr int64_t kPartSteps = 4;  // of a block that shares a k, at least
-// Each part leaves a block of sums in memory, of which there must not be many at any size.
-constexpr int64_t kSharingBlocksMax = 1024;
-constexpr double kElement = 2;  // bytes of an operand's element
-constexpr double kWarp = 32, kProduct = 2 * 16 * 8 * 16, kMatrixBytes = 512, kMatrix = 256;
+constexpr double kElement = 2;     // bytes of an operand's element
+constexpr double kWarp = 32, kProduct = 2 * 16 * 8 * 16, kMatrixBytes = 512;
 
 // Thread instructions, counted in machine code for sm_90a: of a block's beginning and end, of a
 // step, of a chunk that is copied, of four matrices that are read, of a result, of a sum that is
@@ -129,7 +125,7 @@ GpuKernelFacts tile_facts(const TileShape& shape, const TileBlocks& blocks, int6
 
 namespace {
 
-// Whether so many parts have steps enough and leave room for their sums at all these shapes.
+// Whether each part has enough steps of all these shapes.
 bool may_split(const std::vector<WeightedTile>& shapes, const TileBlocks& blocks) {
   if (blocks.splits == 1) return true;
   return std::all_of(shapes.begin(), shapes.end(), [&](const WeightedTile& each) {
@@ -204,11 +200,9 @@ std::optional<TileBlocks> tile_blocks(const Contraction& contraction, const Tile
 }
 
 std::optional<TileBlocks> tile_blocks(const Graph& body, const TileWish& wish, int64_t processors) {
-  Graph lowered = lower_structure(body, Kept::kContractions);
-  NodeId product = only_contraction(lowered);
-  if (product < 0) return std::nullopt;
-  Graph narrow = with_half_operands(lowered, product);
-  return tile_blocks(Contraction(narrow, only_contraction(narrow)), wish, processors);
+  auto narrow = tile_body(body);
+  if (!narrow) return std::nullopt;
+  return tile_blocks(Contraction(*narrow, only_contraction(*narrow)), wish, processors);
 }
 
 }  // namespace common

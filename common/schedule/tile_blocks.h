@@ -40,14 +40,23 @@ struct WeightedTile {
 
 // Of a contraction over the priced_sizes() of its symbols; empty where tile_shape() is.
 std::optional<std::vector<WeightedTile>> priced_tiles(const Contraction& contraction);
-// The machine by whose rates blocks are compared, with so many multiprocessors: rates of one
-// product decide for all, so that a plan's text depends on its processors alone.
+// The machine by whose rates blocks are compared, with `processors` multiprocessors: rates of one
+// product decide for all, so that a plan's text depends on that number alone.
 GpuMachine machine_of_blocks(int64_t processors);
 // Bytes that device memory delivers at least.
 double operand_bytes(const TileShape& shape);
 // Nanoseconds over all shapes, without the launch.
 double tiles_ns(const std::vector<WeightedTile>& shapes, const TileBlocks& blocks,
                 const GpuMachine& machine);
+
+// What multiplies a tile of halves: single warps, warpgroups, or what is expected to be quicker.
+enum class TileUnits { kQuicker, kWarps, kWarpgroups };
+// Of the schedule's parameters; sizes of blocks are those of single warps.
+constexpr TileUnits tile_units(int64_t warpgroups, int64_t block_rows, int64_t block_columns) {
+  if (warpgroups > 1) return TileUnits::kWarpgroups;
+  bool is_quicker = warpgroups == 0 && block_rows == 0 && block_columns == 0;
+  return is_quicker ? TileUnits::kQuicker : TileUnits::kWarps;
+}
 
 // What a schedule asks for; 0: anything.
 struct TileWish {

@@ -74,31 +74,30 @@ class Count {
   ElementWork work_;
 };
 
-}  // namespace
-
-namespace {
-
-// Few rows on one side that are read along the other side's memory: those have blocks of their own.
-bool is_skinny(const Contraction& c) {
-  constexpr int64_t kByThreads = 4, kByTensors = 16;
-  bool lies_along_k = true;
-  for (Side side : {Side::kLeft, Side::kRight}) {
-    lies_along_k = lies_along_k && c.runs_along_k(side) && c.reads_chunks(side, true, kChunk);
-  }
-  for (Side side : {Side::kLeft, Side::kRight}) {
-    const Expr& size = c.own_size(side);
-    if (size.is_constant() && size.constant() <= (lies_along_k ? kByTensors : kByThreads))
-      return true;
-  }
-  return false;
+bool is_within(const Expr& size, int64_t least, int64_t most) {
+  return size.is_constant() && size.constant() >= least && size.constant() <= most;
 }
 
 }  // namespace
 
+bool suits_tensor_cores(const Contraction& c, Side few) {
+  constexpr int64_t kMost = 16;
+  Side many = few == Side::kLeft ? Side::kRight : Side::kLeft;
+  DType dtype = c.operand_dtype(few);
+  return is_within(c.own_size(few), 2, kMost) && is_half(dtype) && c.operand_dtype(many) == dtype &&
+         c.node().dtype == DType::kFloat32 && c.runs_along_k(many) &&
+         c.reads_chunks(few, true, kChunk) && c.reads_chunks(many, true, kChunk);
+}
+
+bool is_few(const Contraction& c, Side side) {
+  constexpr int64_t kMost = 4;
+  return is_within(c.own_size(side), 1, kMost) || suits_tensor_cores(c, side);
+}
+
 std::optional<TileShape> tile_shape(const Contraction& c, const std::vector<int64_t>& symbols) {
   DType half = c.operand_dtype(Side::kLeft);
   if (!is_half(half) || c.operand_dtype(Side::kRight) != half) return std::nullopt;
-  if (is_skinny(c)) return std::nullopt;
+  if (is_few(c, Side::kLeft) || is_few(c, Side::kRight)) return std::nullopt;
   auto size = [&](const Expr& e) { return std::max<int64_t>(1, e.evaluate(symbols)); };
   TileShape shape;
   shape.batch = size(c.batch_size());
@@ -123,12 +122,17 @@ std::optional<TileShape> tile_shape(const Contraction& c, const std::vector<int6
   return shape;
 }
 
-std::optional<TileShape> tile_shape(const Graph& body, const std::vector<int64_t>& symbols) {
+std::optional<Graph> tile_body(const Graph& body) {
   Graph lowered = lower_structure(body, Kept::kContractions);
   NodeId product = only_contraction(lowered);
   if (product < 0) return std::nullopt;
-  Graph narrow = with_half_operands(lowered, product);
-  return tile_shape(Contraction(narrow, only_contraction(narrow)), symbols);
+  return with_half_operands(lowered, product);
+}
+
+std::optional<TileShape> tile_shape(const Graph& body, const std::vector<int64_t>& symbols) {
+  auto narrow = tile_body(body);
+  if (!narrow) return std::nullopt;
+  return tile_shape(Contraction(*narrow, only_contraction(*narrow)), symbols);
 }
 
 }  // namespace common

@@ -31,6 +31,16 @@ struct TileShape {
   double result_bytes = 4;
 };
 
+// Whether the side has 2 to 16 rows or columns and both lie in memory as tensor cores read them:
+// runs of 16 bytes along k, of one half type. Those multiply eight rows as fast as one.
+bool suits_tensor_cores(const Contraction& contraction, Side few);
+// Whether the side has few rows or columns (a constant): reading the other side is what counts.
+bool is_few(const Contraction& contraction, Side side);
+
+// The one contraction of a kernel's body that is not yet lowered, with operands as narrow as they
+// are stored; empty where there is none.
+std::optional<Graph> tile_body(const Graph& body);
+
 // Of a contraction whose operands are of one half type, neither of them of few rows; else empty.
 std::optional<TileShape> tile_shape(const Contraction& contraction,
                                     const std::vector<int64_t>& symbols);

@@ -351,7 +351,7 @@ double predict_ns(const common::Kernel& kernel, const std::vector<int64_t>& symb
     values.block_rows = value("block_rows");
     values.block_columns = value("block_columns");
     values.splits = value("splits");
-    values.units = tile_units(value("warpgroups"), values.block_rows, values.block_columns);
+    values.units = common::tile_units(value("warpgroups"), values.block_rows, values.block_columns);
     if (terms.gpu != nullptr) as_generated(kernel, *terms.gpu, values);
   }
   if (kernel.form == common::Template::kAttention) {

@@ -8,7 +8,6 @@
 #include "common/schedule/decode_blocks.h"
 #include "common/schedule/flash_blocks.h"
 #include "common/schedule/product_blocks.h"
-#include "common/schedule/tile_blocks.h"
 
 namespace coordinator {
 namespace {
@@ -235,7 +234,7 @@ double gpu_predict_ns(Template form, std::span<const WeightedProfile> profiles,
   if (decodes) blocks = blocks_of(profiles, machine, schedule);
   const auto tiles = tile_blocks_of(form, profiles, machine, schedule);
   double sum = 0, by_warpgroups = 0;
-  bool may_group = schedule.units != TileUnits::kWarps;
+  bool may_group = schedule.units != common::TileUnits::kWarps;
   for (const WeightedProfile& each : profiles) {
     const GpuKernelFacts base = gpu_facts(form, each.profile);
     GpuKernelFacts facts = base;
@@ -258,7 +257,8 @@ double gpu_predict_ns(Template form, std::span<const WeightedProfile> profiles,
     by_warpgroups += each.weight * (time.launch_ns + time.total_ns);
   }
   if (!may_group) return sum;
-  return schedule.units == TileUnits::kWarpgroups ? by_warpgroups : std::min(sum, by_warpgroups);
+  return schedule.units == common::TileUnits::kWarpgroups ? by_warpgroups
+                                                          : std::min(sum, by_warpgroups);
 }
 
 }  // namespace coordinator

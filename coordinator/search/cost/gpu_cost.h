@@ -5,6 +5,7 @@
 
 #include "common/cost/gpu_time.h"
 #include "common/ir/llir/llir.h"
+#include "common/schedule/tile_blocks.h"
 #include "coordinator/search/cost/kernel_profile.h"
 
 namespace coordinator {
@@ -13,20 +14,10 @@ namespace coordinator {
 // far as there is work for its threads.
 common::GpuKernelFacts gpu_facts(common::Template form, const KernelProfile& profile);
 
-// What multiplies a tile of halves: single warps, warpgroups, or whichever the generator expects to
-// be quicker.
-enum class TileUnits { kQuicker, kWarps, kWarpgroups };
-// Of the schedule's parameters; sizes of blocks are those of single warps.
-constexpr TileUnits tile_units(int64_t warpgroups, int64_t block_rows, int64_t block_columns) {
-  if (warpgroups > 1) return TileUnits::kWarpgroups;
-  bool is_quicker = warpgroups == 0 && block_rows == 0 && block_columns == 0;
-  return is_quicker ? TileUnits::kQuicker : TileUnits::kWarps;
-}
-
 // What a schedule says of the blocks of an attention or a tile; 0 is the generator's choice.
 struct BlockSchedule {
   int64_t block_keys = 0, block_rows = 0, block_columns = 0, splits = 0;
-  TileUnits units = TileUnits::kQuicker;
+  common::TileUnits units = common::TileUnits::kQuicker;
 };
 
 // Nanoseconds of one launch on that machine, over all the profiles, the launch itself included. An

@@ -302,7 +302,7 @@ double predict_ns(const KernelTraits& traits, ScheduleCode code) {
     values.block_rows = value(kTileRows);
     values.block_columns = value(kTileColumns);
     values.splits = value(kTileSplits);
-    values.units = tile_units(value(kWarpgroups), values.block_rows, values.block_columns);
+    values.units = common::tile_units(value(kWarpgroups), values.block_rows, values.block_columns);
   }
   return predict_ns(traits.form, traits.profiles, values, *traits.terms);
 }

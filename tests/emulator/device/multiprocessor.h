@@ -44,8 +44,8 @@ class AccessObserver {
   // The block is the last of `blocks` that share a sum, and completes it from here on. Each of its
   // threads reports it, after a barrier.
   virtual void on_completion(int64_t blocks) = 0;
-  // The block asks for a box, of which so many bytes are read from device memory; with those asked
-  // for before, so many bytes have not come yet.
+  // The block asks for a box: `read_bytes` of its `box_bytes` are read from device memory, and
+  // `under_way_bytes`, those of earlier boxes included, have not come yet.
   virtual void on_box(uint64_t read_bytes, uint64_t box_bytes, uint64_t under_way_bytes) = 0;
   // A warpgroup begins a product.
   virtual void on_product(const lf_emu::Product& product) = 0;

@@ -2,6 +2,7 @@
 
 #include "common/lowering/body/contraction.h"
 #include "common/lowering/body/half_operands.h"
+#include "common/schedule/tile_shape.h"
 #include "worker/codegen/cuda/tile/tile_mma.h"
 #include "worker/codegen/cuda/tile/tile_simt.h"
 #include "worker/codegen/cuda/tile/tile_skinny.h"
@@ -28,11 +29,12 @@ Result<GpuFunction> emit_cuda_tile(const Graph& body, const Schedule& schedule,
   if (id < 0) return common::unsupported("a tile kernel holds one contraction");
   Graph narrow = with_half_operands(body, id);
   Contraction contraction(narrow, only_contraction(narrow));
-  if (cuda_tile_is_skinny(contraction))
+  if (common::is_few(contraction, Side::kLeft) || common::is_few(contraction, Side::kRight)) {
     return emit_cuda_tile_skinny(narrow, contraction, schedule, machine);
+  }
   if (auto size = choose_wgmma_size(contraction, schedule, machine)) {
-    return size->is_copied ? emit_cuda_tile_tma(narrow, contraction, schedule, *size, machine)
-                           : emit_cuda_tile_wgmma(narrow, contraction, schedule, *size, machine);
+    return size->is_copied ? emit_cuda_tile_tma(narrow, contraction, *size)
+                           : emit_cuda_tile_wgmma(narrow, contraction, *size);
   }
   DType left = contraction.operand_dtype(Side::kLeft);
   if (common::is_half(left) && left == contraction.operand_dtype(Side::kRight)) {

@@ -290,8 +290,7 @@ double cuda_block_cost(const Contraction& contraction, const CudaBlockSize& size
       return std::ceil(static_cast<double>(std::max<int64_t>(extent.evaluate(each.sizes), 1)) /
                        static_cast<double>(step));
     };
-    double count = blocks(contraction.batch_size(), 1) *
-                   blocks(p.m_size, size.rows * size.cluster) * size.cluster *
+    double count = blocks(contraction.batch_size(), 1) * blocks(p.m_size, size.rows) *
                    blocks(p.n_size, size.columns) * static_cast<double>(splits);
     // The last wave is full more often than its size says, because waves overlap.
     double rounds = count / static_cast<double>(machine.processors);

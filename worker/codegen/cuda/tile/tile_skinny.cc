@@ -6,6 +6,7 @@
 #include "common/base/cat.h"
 #include "common/lowering/text/c_text.h"
 #include "common/schedule/gpu_splits.h"
+#include "common/schedule/tile_shape.h"
 #include "worker/codegen/cuda/text/split.h"
 #include "worker/codegen/cuda/tile/tile_block.h"
 
@@ -24,34 +25,14 @@ using common::Side;
 
 namespace {
 
-constexpr int64_t kSkinny = 4;
-constexpr int64_t kSkinnyTensor = 16;  // where tensor cores multiply
 constexpr int64_t kChunkBytes = 16;
 constexpr int64_t kWarpRows = 16, kWarpDepth = 32;  // of a warp's step on tensor cores
 constexpr int64_t kThreads = 256;                   // where they share a k
 // Blocks of threads that keep a large GPU's memory busy.
 constexpr int64_t kBusyBlocks = 1024;
 
-bool is_within(const Expr& size, int64_t least, int64_t most) {
-  return size.is_constant() && size.constant() >= least && size.constant() <= most;
-}
-
 Side other(Side side) { return side == Side::kLeft ? Side::kRight : Side::kLeft; }
 
-// Whether both sides lie in memory as tensor cores read them: runs of 16 bytes along k, of one half
-// type. They multiply eight rows as fast as one.
-bool suits_tensor_cores(const Contraction& c, Side few) {
-  constexpr int64_t kRun = 8;
-  DType dtype = c.operand_dtype(few);
-  return is_within(c.own_size(few), 2, kSkinnyTensor) && common::is_half(dtype) &&
-         c.operand_dtype(other(few)) == dtype && c.node().dtype == DType::kFloat32 &&
-         c.runs_along_k(other(few)) && c.reads_chunks(few, true, kRun) &&
-         c.reads_chunks(other(few), true, kRun);
-}
-
-bool is_few(const Contraction& c, Side side) {
-  return is_within(c.own_size(side), 1, kSkinny) || suits_tensor_cores(c, side);
-}
 int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
 
 // Threads of a block: `across` of them side by side along the matrix's memory, `down` along its
@@ -73,11 +54,11 @@ class SkinnyEmitter {
   SkinnyEmitter(const Graph& body, const Contraction& contraction, const common::Schedule& schedule,
                 const CudaMachine& machine)
       : c_(contraction),
-        few_(is_few(contraction, Side::kLeft) ? Side::kLeft : Side::kRight),
+        few_(common::is_few(contraction, Side::kLeft) ? Side::kLeft : Side::kRight),
         many_(other(few_)),
         few_count_(contraction.own_size(few_).constant()),
         along_k_(contraction.runs_along_k(many_)),
-        on_tensor_cores_(suits_tensor_cores(contraction, few_)) {
+        on_tensor_cores_(common::suits_tensor_cores(contraction, few_)) {
     on_tensor_cores_ ? choose_tensor(machine.processors) : choose();
     CudaBlockSize size;
     size.rows = few_ == Side::kLeft ? few_count_ : z_.rows;
@@ -395,10 +376,6 @@ class SkinnyEmitter {
 };
 
 }  // namespace
-
-bool cuda_tile_is_skinny(const Contraction& contraction) {
-  return is_few(contraction, Side::kLeft) || is_few(contraction, Side::kRight);
-}
 
 Result<GpuFunction> emit_cuda_tile_skinny(const Graph& body, const Contraction& contraction,
                                           const common::Schedule& schedule,

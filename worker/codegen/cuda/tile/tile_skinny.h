@@ -9,11 +9,7 @@
 
 namespace worker {
 
-// Whether one side has so few rows or columns (a constant) that reading the other is what counts.
-bool cuda_tile_is_skinny(const common::Contraction& contraction);
-
-// Only for such.
-// Of the schedule: splits.
+// Where one side is_few(). Of the schedule: splits.
 common::Result<common::GpuFunction> emit_cuda_tile_skinny(const common::Graph& body,
                                                           const common::Contraction& contraction,
                                                           const common::Schedule& schedule,

@@ -14,7 +14,6 @@ using common::Contraction;
 using common::GpuFunction;
 using common::Graph;
 using common::Result;
-using common::Schedule;
 using common::Side;
 
 namespace {
@@ -33,13 +32,11 @@ constexpr int64_t kBarrierBytes = 8;
 // all blocks. So a stage is free when the warps of all blocks have multiplied it.
 class TmaEmitter {
  public:
-  TmaEmitter(const Graph& body, const Contraction& contraction, const WgmmaSize& size,
-             int64_t splits)
+  TmaEmitter(const Graph& body, const Contraction& contraction, const WgmmaSize& size)
       : block_(body, contraction, size.block()),
         w_(block_.writer()),
         c_(contraction),
         s_(size),
-        splits_(splits),
         stages_(block_, {kDepth, size.stages, true}),
         products_(block_, stages_) {}
 
@@ -47,8 +44,8 @@ class TmaEmitter {
     auto left = operand_map(c_, Side::kLeft, s_.rows, kDepth);
     auto right = operand_map(c_, Side::kRight, s_.columns, kDepth, s_.cluster);
     LFARM_CHECK(left && right, "operands have tensor maps");
-    block_.begin(products_.shared_bytes() + WgmmaProducts::kPattern, splits_, s_.rows * s_.columns,
-                 WgmmaProducts::kPattern);
+    block_.begin(products_.shared_bytes() + WgmmaProducts::kPattern, s_.splits,
+                 s_.rows * s_.columns, WgmmaProducts::kPattern);
     block_.declare_steps(kDepth);
     begin_barriers();
     produce(*left, *right);
@@ -159,7 +156,6 @@ class TmaEmitter {
   CodeWriter& w_;
   const Contraction& c_;
   WgmmaSize s_;
-  int64_t splits_;
   CudaTileStages stages_;
   WgmmaProducts products_;
 };
@@ -167,10 +163,8 @@ class TmaEmitter {
 }  // namespace
 
 Result<GpuFunction> emit_cuda_tile_tma(const Graph& body, const Contraction& contraction,
-                                       const Schedule& schedule, const WgmmaSize& size,
-                                       const CudaMachine& machine) {
-  int64_t splits = wgmma_splits(contraction, size, schedule, body.symbols, machine);
-  return TmaEmitter(body, contraction, size, splits).run();
+                                       const WgmmaSize& size) {
+  return TmaEmitter(body, contraction, size).run();
 }
 
 }  // namespace worker

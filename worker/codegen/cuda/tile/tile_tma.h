@@ -2,19 +2,15 @@
 // engine brings into shared memory.
 #pragma once
 
-#include "common/ir/llir/llir.h"
 #include "common/lowering/body/contraction.h"
 #include "common/lowering/loops/gpu_function.h"
-#include "worker/codegen/cuda/text/machine.h"
 #include "worker/codegen/cuda/tile/wgmma_size.h"
 
 namespace worker {
 
-// Where size.is_copied. Of the schedule: splits.
+// Where size.is_copied.
 common::Result<common::GpuFunction> emit_cuda_tile_tma(const common::Graph& body,
                                                        const common::Contraction& contraction,
-                                                       const common::Schedule& schedule,
-                                                       const WgmmaSize& size,
-                                                       const CudaMachine& machine);
+                                                       const WgmmaSize& size);
 
 }  // namespace worker

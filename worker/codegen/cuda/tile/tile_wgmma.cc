@@ -13,7 +13,6 @@ using common::Contraction;
 using common::GpuFunction;
 using common::Graph;
 using common::Result;
-using common::Schedule;
 
 namespace {
 
@@ -22,17 +21,16 @@ namespace {
 // that a stage is loaded anew two steps after it was multiplied.
 class WgmmaEmitter {
  public:
-  WgmmaEmitter(const Graph& body, const Contraction& contraction, const WgmmaSize& size,
-               int64_t splits)
+  WgmmaEmitter(const Graph& body, const Contraction& contraction, const WgmmaSize& size)
       : block_(body, contraction, size.block()),
         w_(block_.writer()),
         s_(size),
-        splits_(splits),
         stages_(block_, {WgmmaProducts::kDepth, size.stages, true}),
         products_(block_, stages_) {}
 
   Result<GpuFunction> run() {
-    block_.begin(products_.shared_bytes(), splits_, s_.rows * s_.columns, WgmmaProducts::kPattern);
+    block_.begin(products_.shared_bytes(), s_.splits, s_.rows * s_.columns,
+                 WgmmaProducts::kPattern);
     products_.declare_sums();
     block_.declare_steps(WgmmaProducts::kDepth);
     stages_.declare();
@@ -68,7 +66,6 @@ class WgmmaEmitter {
   CudaTileBlock block_;
   CodeWriter& w_;
   WgmmaSize s_;
-  int64_t splits_;
   CudaTileStages stages_;
   WgmmaProducts products_;
 };
@@ -76,10 +73,8 @@ class WgmmaEmitter {
 }  // namespace
 
 Result<GpuFunction> emit_cuda_tile_wgmma(const Graph& body, const Contraction& contraction,
-                                         const Schedule& schedule, const WgmmaSize& size,
-                                         const CudaMachine& machine) {
-  int64_t splits = wgmma_splits(contraction, size, schedule, body.symbols, machine);
-  return WgmmaEmitter(body, contraction, size, splits).run();
+                                         const WgmmaSize& size) {
+  return WgmmaEmitter(body, contraction, size).run();
 }
 
 }  // namespace worker

@@ -15,11 +15,9 @@ using common::Contraction;
 using common::DType;
 using common::Schedule;
 using common::Side;
-using common::SymbolRange;
 
 namespace {
 
-constexpr int64_t kSingleWarps = 1;  // of the schedule's warpgroups
 constexpr int64_t kStagesUsual = 4;
 // Beside the stages: barriers, and what functions keep for themselves.
 constexpr int64_t kOtherBytes = 2048;
@@ -56,7 +54,8 @@ std::vector<WgmmaSize> sizes_of(const Schedule& schedule, bool is_copied) {
   for (const common::ScheduleChoice& choice : schedule_parameters(common::Template::kTile)) {
     if (choice.name != "warpgroups") continue;
     for (int64_t block : choice.values) {
-      if (block <= kSingleWarps || (wanted != 0 && block != wanted)) continue;
+      // 0 and 1 are no sizes.
+      if (block <= 1 || (wanted != 0 && block != wanted)) continue;
       for (int cluster : {1, 2}) {
         bool fits = is_copied ? clusters == 0 || clusters == cluster : cluster == 1;
         if (!fits) continue;
@@ -70,31 +69,22 @@ std::vector<WgmmaSize> sizes_of(const Schedule& schedule, bool is_copied) {
 
 }  // namespace
 
-int64_t wgmma_splits(const Contraction& contraction, const WgmmaSize& size,
-                     const Schedule& schedule, const std::vector<SymbolRange>& symbols,
-                     const CudaMachine& machine) {
-  if (size.cluster > 1) return 1;
-  return cuda_tile_splits(contraction, size.block(), WgmmaProducts::kDepth, schedule, symbols,
-                          machine);
-}
-
 std::optional<WgmmaSize> choose_wgmma_size(const Contraction& contraction, const Schedule& schedule,
                                            const CudaMachine& machine) {
-  const int64_t wanted = given(schedule, "warpgroups");
-  if (!machine.warpgroups || !is_of_halves(contraction) || wanted == kSingleWarps) {
+  const common::TileUnits units =
+      common::tile_units(given(schedule, "warpgroups"), given(schedule, "block_rows"),
+                         given(schedule, "block_columns"));
+  if (!machine.warpgroups || !is_of_halves(contraction) || units == common::TileUnits::kWarps) {
     return std::nullopt;
   }
   bool is_copied = has_maps(contraction);
+  if (units == common::TileUnits::kQuicker && !is_copied) return std::nullopt;
   auto shapes = common::priced_tiles(contraction);
   if (!shapes) return std::nullopt;
   const common::GpuMachine rates = common::machine_of_blocks(machine.processors);
   std::optional<WgmmaSize> best;
   double least = std::numeric_limits<double>::infinity();
-  if (wanted == 0) {
-    // A size of block is one of single warps' blocks.
-    if (!is_copied || given(schedule, "block_rows") != 0 || given(schedule, "block_columns") != 0) {
-      return std::nullopt;
-    }
+  if (units == common::TileUnits::kQuicker) {
     common::TileWish wish{0, 0, given(schedule, "splits")};
     least =
         common::tiles_ns(*shapes, common::tile_blocks(*shapes, wish, machine.processors), rates);
@@ -104,6 +94,10 @@ std::optional<WgmmaSize> choose_wgmma_size(const Contraction& contraction, const
     if (ns >= least) continue;
     best = size;
     least = ns;
+  }
+  if (best && best->cluster == 1) {
+    best->splits = cuda_tile_splits(contraction, best->block(), WgmmaProducts::kDepth, schedule,
+                                    contraction.body().symbols, machine);
   }
   return best;
 }

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <optional>
-#include <vector>
 
 #include "common/ir/llir/llir.h"
 #include "common/lowering/body/contraction.h"
@@ -15,20 +14,16 @@ struct WgmmaSize {
   int64_t rows = 128, columns = 128, stages = 4;
   int cluster = 1;         // blocks below each other that copy the right operand together
   bool is_copied = false;  // the copy engine brings both operands, by tensor maps
+  int64_t splits = 1;      // blocks that share a k
   CudaBlockSize block() const {
     return {rows, columns, static_cast<int>(rows / 64 * 128), cluster};
   }
 };
 
-// The schedule's warpgroups, stages and clusters, or what suits the sizes; none where single warps
-// multiply.
+// The schedule's warpgroups, stages, clusters and splits, or what suits the sizes; none where
+// single warps multiply.
 std::optional<WgmmaSize> choose_wgmma_size(const common::Contraction& contraction,
                                            const common::Schedule& schedule,
                                            const CudaMachine& machine);
-
-// How many blocks share a k.
-int64_t wgmma_splits(const common::Contraction& contraction, const WgmmaSize& size,
-                     const common::Schedule& schedule,
-                     const std::vector<common::SymbolRange>& symbols, const CudaMachine& machine);
 
 }  // namespace worker
