@@ -15,9 +15,9 @@ struct FlashShape {
   int64_t batch = 1, rows = 1, keys = 1, depth = 1, width = 1;
   // That compute an element; 0: it is copied.
   double query_operations = 0, key_operations = 0, value_operations = 0;
-  double seen = 1;                                  // the share of the keys that a row sees
-  bool two_parts = false;                           // probabilities are multiplied in two parts
-  bool two_passes = false;                          // scores are computed twice
+  double seen = 1;          // the share of the keys that a row sees
+  bool two_parts = false;   // probabilities are multiplied in two parts
+  bool two_passes = false;  // scores are computed twice
 };
 
 struct FlashBlocks {

@@ -1,6 +1,6 @@
-// The copy engine of compute capability 9.0: boxes of tensors that one thread asks for, the barriers
-// in shared memory that count their bytes, and clusters of blocks that share what is copied. Other
-// architectures get the type alone; an emulated device defines the functions itself.
+// The copy engine of compute capability 9.0: boxes of tensors that one thread asks for, the
+// barriers in shared memory that count their bytes, and clusters of blocks that share what is
+// copied. Other architectures get the type alone; an emulated device defines the functions itself.
 //
 // Source: PTX ISA, "cp.async.bulk.tensor", "mbarrier", "barrier.cluster", "mapa".
 #pragma once
@@ -16,12 +16,12 @@ struct __align__(64) lf_tensor_map {
 #if !defined(LF_EMULATED) && defined(__CUDA_ARCH_FEAT_SM90_ALL)
 // All threads of the cluster that have not ended meet; each sees what the others wrote.
 LF_PTX void lf_cluster_sync() {
-  asm volatile(
-      "barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::
+                   : "memory");
 }
 
-// A phase of a barrier ends when `arrivals` threads have arrived and all bytes have come that it was
-// told to expect. Phases have parities 0, 1, 0, ...
+// A phase of a barrier ends when `arrivals` threads have arrived and all bytes have come that it
+// was told to expect. Phases have parities 0, 1, 0, ...
 LF_PTX void lf_barrier_init(uint64_t* barrier, int arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(lf_shared_address(barrier)),
                "r"(arrivals)
@@ -34,10 +34,10 @@ LF_PTX void lf_barrier_fence() {
 }
 // Arrives, and expects so many bytes more in this phase.
 LF_PTX void lf_barrier_expect(uint64_t* barrier, int bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(
-                   lf_shared_address(barrier)),
-               "r"(bytes)
-               : "memory");
+  asm volatile(
+      "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(lf_shared_address(barrier)),
+      "r"(bytes)
+      : "memory");
 }
 LF_PTX void lf_barrier_arrive(uint64_t* barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(lf_shared_address(barrier))
@@ -47,8 +47,7 @@ LF_PTX void lf_barrier_arrive(uint64_t* barrier) {
 LF_PTX void lf_barrier_arrive_in(uint64_t* barrier, int rank) {
   asm volatile(
       "{\n.reg .b32 there;\nmapa.shared::cluster.u32 there, %0, %1;\n"
-      "mbarrier.arrive.shared::cluster.b64 _, [there];\n}" ::"r"(
-          lf_shared_address(barrier)),
+      "mbarrier.arrive.shared::cluster.b64 _, [there];\n}" ::"r"(lf_shared_address(barrier)),
       "r"(rank)
       : "memory");
 }
