@@ -15,6 +15,7 @@ constexpr int64_t kRankMax = 128;
 constexpr int64_t kParts = 4;  // threads that share an item's comparisons
 constexpr int64_t kSharedBytes = 32 * 1024;
 constexpr int64_t kPositionsMax = int64_t{1} << 32;
+constexpr int64_t kKeys = 256, kCounterBytes = 4;  // of 8 bits, for each warp
 
 constexpr double kItemBytes = 8, kWavefront = 128;
 // Counted in machine code for sm_90a, of items of 8 bytes: thread instructions of a key, its item
@@ -22,6 +23,10 @@ constexpr double kItemBytes = 8, kWavefront = 128;
 // alone: of the same, with the load of a key, and of a meeting of a block's warps.
 constexpr double kFixed = 80, kCompare = 3.5, kStage = 8.4, kMeet = 20;
 constexpr double kFixedClocks = 300, kCompareClocks = 4, kStageClocks = 40, kMeetClocks = 80;
+
+// Likewise, where keys are counted: of a thread and its counters, and of an item that is counted or
+// placed.
+constexpr double kCountFixed = 300, kCountItem = 60, kCountClocks = 1500, kRoundClocks = 350;
 
 // Stages of the network that sorts `items`.
 double stages(double items) {
@@ -37,6 +42,13 @@ SortBlocks sort_blocks(DType key, int64_t longest) {
   if (longest <= kRankMax) {
     blocks.places = std::max(kWarp, divide_up(longest, kWarp) * kWarp);
     blocks.threads = blocks.places * kParts;
+    return blocks;
+  }
+  if (dtype_size(key) == 1) {
+    blocks.method = SortMethod::kCount;
+    blocks.places = kKeys * kThreadsMax / kWarp;  // counters
+    blocks.threads = kThreadsMax;
+    blocks.item_bytes = kCounterBytes;
     return blocks;
   }
   const int64_t most = kSharedBytes / blocks.item_bytes;
@@ -63,6 +75,15 @@ GpuKernelFacts sort_facts(const SortBlocks& blocks, double lines, double length)
     f.thread_instructions = lines * threads * (kFixed + compared * kCompare * words);
     f.shared_bytes_moved = warps * compared / 2 * kWavefront * words;
     f.wait_clocks = kFixedClocks + compared * kCompareClocks * words;
+    return f;
+  }
+  if (blocks.method == SortMethod::kCount) {
+    // Each warp walks its part of the line twice, one item a thread, and counters are summed
+    // between.
+    const double rounds = std::ceil(length / threads);
+    f.thread_instructions = lines * threads * (kCountFixed + 2 * rounds * kCountItem);
+    f.shared_bytes_moved = warps * (2 * rounds * 2 + 32) * kWavefront;
+    f.wait_clocks = kCountClocks + 2 * rounds * kRoundClocks;
     return f;
   }
   const double chunks = blocks.method == SortMethod::kNetwork

@@ -13,6 +13,7 @@ enum class SortMethod {
   kRank,     // each item counts those that come before it: short lines
   kNetwork,  // Batcher's bitonic network, in registers and shared memory
   kMemory,   // the same, of chunks of a line that shared memory does not hold
+  kCount,    // keys of 8 bits, of which a warp counts each; longer lines than kRank takes
 };
 
 struct SortBlocks {
@@ -25,7 +26,7 @@ struct SortBlocks {
   int64_t key_threads() const;
   // kRank: neighbouring threads that share an item's comparisons.
   int64_t parts() const { return threads / places; }
-  // Otherwise: items that a thread holds.
+  // kNetwork, kMemory: items that a thread holds.
   int64_t each() const { return places / threads; }
 };
 

@@ -386,10 +386,12 @@ TEST(CodegenOps, LongLines) {
         batch.add(Template::kScan, {}, b.finish(),
                   {random_tensor(random, DType::kFloat32, {2, n})});
       }
-      for (DType d : {DType::kInt16, DType::kInt64}) {
+      for (DType d : {DType::kInt16, DType::kInt64, DType::kInt8, DType::kUint8, DType::kBool}) {
+        const double most = d == DType::kInt8 ? 128 : d == DType::kUint8 ? 256 : 400;
         GraphBuilder b(symbols);
-        b.output(b.sort_indices(line(b, d), 1, true));
-        batch.add(Template::kSort, {}, b.finish(), {random_tensor(random, d, {2, n}, -400, 400)});
+        b.output(b.sort_indices(line(b, d), 1, d != DType::kUint8));
+        batch.add(Template::kSort, {}, b.finish(),
+                  {random_tensor(random, d, {2, n}, d == DType::kUint8 ? 0 : -most, most)});
       }
     }
   }

@@ -186,9 +186,15 @@ class CudaSortEmitter : public LineEmitter {
 
   Result<GpuFunction> run() {
     const DType key = body_.node(node_.operands[0]).dtype;
-    const SortBlocks blocks = common::sort_blocks(key, writer_.bounds().upper(length_));
+    // Warps that count walk parts of the line, so that no sum along it can be theirs together.
+    const bool has_sums = std::any_of(body_.nodes.begin(), body_.nodes.end(),
+                                      [](const Node& node) { return node.op == Op::kReduce; });
+    const SortBlocks blocks =
+        common::sort_blocks(has_sums && common::dtype_size(key) == 1 ? DType::kInt16 : key,
+                            writer_.bounds().upper(length_));
     const bool is_packed = blocks.item_bytes == 8;
     const std::string type = is_packed ? "lf_item" : "lf_pair";
+    if (blocks.method == SortMethod::kCount) return by_counting(key, blocks);
     const bool is_rank = blocks.method == SortMethod::kRank;
     Expr units = open_unit("blockIdx.x", {.size = blocks.key_threads()});
     if (blocks.method == SortMethod::kMemory) {
@@ -231,6 +237,43 @@ class CudaSortEmitter : public LineEmitter {
     // Of integers the sort's key has 64 bits, whose sign bit is not among the last 32.
     return common::is_float(dtype) ? cat("(uint32_t)(", key, ")")
                                    : cat("(uint32_t)(", key, ") ^ 0x80000000u");
+  }
+
+  // Warps count the keys of their parts of the line, then place their items at these counts' sums.
+  Result<GpuFunction> by_counting(DType key, const SortBlocks& blocks) {
+    const int64_t warps = blocks.threads / 32;
+    Expr units = open_unit("blockIdx.x", {.size = blocks.threads});
+    const std::string n = writer_.text(length_);
+    write_lines(
+        writer_,
+        cat("__shared__ uint32_t counters[", blocks.places, "];\nfor (int i = member; i < ",
+            blocks.places, "; i += ", blocks.threads, ") counters[i] = 0;\n",
+            "__syncthreads();\nconst int64_t part = (", n, " + ", blocks.threads - 1, ") / ",
+            blocks.threads, " * 32;\n",
+            "const int64_t begin = member / 32 * part, end = lf_min_i64(begin + part, ", n, ");"));
+    count_items(key, warps,
+                [](const std::string& counted, const Expr&) { return cat(counted, ";"); });
+    writer_.line(cat("lf_sum_counters<", warps, ">(counters);"));
+    count_items(key, warps, [&](const std::string& counted, const Expr& j) {
+      writer_.line(cat("const int64_t rank = ", counted, ";"));
+      Expr rank = Expr::index(writer_.bind_index("rank", length_, writer_.depth()));
+      return cat("if (c + member % 32 < end) out0[", offset(at(rank)), "] = ", writer_.text(j),
+                 ";");
+    });
+    return finish(units, static_cast<int>(blocks.threads), 1);
+  }
+
+  template <class Use>
+  void count_items(DType key, int64_t warps, const Use& use) {
+    writer_.open(true);
+    writer_.line(cat("const int64_t j = lf_min_i64(c + member % 32, end - 1);"));
+    Expr j = Expr::index(writer_.bind_index("j", length_, writer_.depth()));
+    // Of signed keys the sort's order has the sign bit turned, which is not among the last 8.
+    std::string number = cat("(unsigned)(", sort_key(node_, key, element(j)), " & 255)");
+    if (key == DType::kInt8) number = cat(number, " ^ 128u");
+    writer_.line(
+        use(cat("lf_count_key<", warps, ">(counters, ", number, ", c + member % 32 < end)"), j));
+    writer_.close("for (int64_t c = begin; c < end; c += 32)");
   }
 
   void store_by_rank(const SortBlocks& blocks) {

@@ -121,3 +121,58 @@ LF_FUNCTION void lf_sort_block(Item* items, Item* shared, int64_t count) {
     __syncthreads();
   }
 }
+
+// ---- keys of 8 bits, counted
+//
+// Each warp has a part of the line, and a counter of each key; counters of a key are neighbours, so
+// that their running sums are the places at which a warp's first such item goes.
+
+// Lanes whose key is that of this one, of those that take part.
+LF_INLINE unsigned lf_equal_lanes(unsigned key, bool takes_part) {
+  unsigned equal = __ballot_sync(0xffffffffu, takes_part);
+#pragma unroll
+  for (int bit = 0; bit < 8; ++bit) {
+    const bool is_set = ((key >> bit) & 1) != 0;
+    const unsigned set = __ballot_sync(0xffffffffu, is_set);
+    equal &= is_set ? set : ~set;
+  }
+  return equal;
+}
+
+// Adds the warp's items of the key to its counter; the count before, and the lanes before this one.
+template <int kWarps>
+LF_INLINE uint32_t lf_count_key(uint32_t* counters, unsigned key, bool takes_part) {
+  const unsigned equal = lf_equal_lanes(key, takes_part);
+  uint32_t* const counter = counters + key * kWarps + threadIdx.x / 32;
+  const unsigned before = equal & ((1u << threadIdx.x % 32) - 1);
+  __syncwarp();
+  const uint32_t count = *counter;
+  __syncwarp();
+  if (takes_part && before == 0) *counter = count + __popc(equal);
+  return count + __popc(before);
+}
+
+// Counters become the sums of those before them.
+template <int kWarps>
+LF_FUNCTION void lf_sum_counters(uint32_t* counters) {
+  constexpr int kEach = 256 / 32;
+  __shared__ uint32_t sums[kWarps];
+  uint32_t sum = 0;
+  __syncthreads();
+  for (int e = 0; e < kEach; ++e) sum += counters[threadIdx.x * kEach + e];
+  uint32_t all = sum;
+  for (int o = 1; o < 32; o *= 2) {
+    const uint32_t other = __shfl_up_sync(0xffffffffu, all, o);
+    if (threadIdx.x % 32 >= o) all += other;
+  }
+  if (threadIdx.x % 32 == 31) sums[threadIdx.x / 32] = all;
+  __syncthreads();
+  uint32_t before = all - sum;
+  for (int w = 0; w < (int)threadIdx.x / 32; ++w) before += sums[w];
+  for (int e = 0; e < kEach; ++e) {
+    const uint32_t own = counters[threadIdx.x * kEach + e];
+    counters[threadIdx.x * kEach + e] = before;
+    before += own;
+  }
+  __syncthreads();
+}
