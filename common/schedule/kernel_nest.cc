@@ -2,6 +2,7 @@
 
 #include "common/base/contains.h"
 #include "common/ir/hlir/attention_form.h"
+#include "common/ir/llir/grouped_form.h"
 #include "common/ir/llir/in_place.h"
 #include "common/ir/nest/lower_structure.h"
 #include "common/schedule/cpu_nest.h"
@@ -26,6 +27,12 @@ Result<std::optional<LoopNest>> cpu_nest(const Kernel& kernel, bool has_pairs) {
   options.dot_pairs = has_pairs;
   if (kernel.form == Template::kTile) {
     Graph body = lower_structure(kernel.body, Kept::kContractions);
+    // Rows in the order of their groups are for GPUs.
+    if (has_row_order(body)) {
+      LFARM_ASSIGN_OR_RETURN(LoopNest nest,
+                             choose_cpu_nest(lower_structure(body, Kept::kNone), {}, options));
+      return std::optional(std::move(nest));
+    }
     if (kernel.schedule.empty() && is_skinny_product(body, &options.inner_axis)) {
       auto nest = choose_cpu_nest(lower_structure(body, Kept::kNone), {}, options);
       if (nest.ok()) return std::optional(std::move(*nest));

@@ -5,6 +5,7 @@
 #include "common/ir/hlir/attention_form.h"
 #include "common/ir/hlir/fourier_form.h"
 #include "common/ir/hlir/tile_form.h"
+#include "common/ir/llir/grouped_form.h"
 #include "common/ir/nest/lower_structure.h"
 #include "common/lowering/body/contraction.h"
 #include "common/lowering/text/c_text.h"
@@ -49,6 +50,9 @@ bool template_holds(const Kernel& kernel) {
     case Template::kTile: {
       Graph body = lower_structure(kernel.body, Kept::kContractions);
       NodeId product = only_contraction(body);
+      if (product >= 0 && has_row_order(body.node(product)) && !grouped_form(body, product)) {
+        return false;
+      }
       return product >= 0 && flows(body, {product});
     }
     case Template::kAttention: {
@@ -67,7 +71,7 @@ bool template_holds(const Kernel& kernel) {
 
 bool is_skinny_product(const Graph& body, int* inner_axis) {
   NodeId product = only_contraction(body);
-  if (product < 0) return false;
+  if (product < 0 || has_row_order(body.node(product))) return false;
   TileProblem p = tile_problem(body, body.node(product));
   if (!has_few_rows(p)) return false;
   // One row suits any order of the matrix; several are dot products with rows that run along k.

@@ -216,10 +216,10 @@ struct LoopResultAttr {
   int result = 0;
   friend bool operator==(const LoopResultAttr&, const LoopResultAttr&) = default;
 };
-// out[o] = sum over the labels in neither output of a[..] * b[..]: an einsum. Each operand axis and
-// output axis carries a label; a label's size is the same wherever it occurs; no label repeats
-// within one operand. Labels that are not in `out` are summed. Operands are float16, bfloat16,
-// float32 or float64; the result (and the accumulation) is float32, or float64 for float64.
+// out[o] = sum over the labels that are not in `out` of a[..] * b[..]: an einsum. Each axis carries
+// a label, whose size is the same wherever it occurs; no label repeats within one operand. Operands
+// are floats; the result (and the accumulation) is float32, or float64 for float64. A third operand
+// is an order in which kernels may visit the one label that a, b and out share (grouped_form.h).
 struct ContractAttr {
   std::vector<int> a, b, out;
   friend bool operator==(const ContractAttr&, const ContractAttr&) = default;

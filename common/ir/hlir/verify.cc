@@ -315,7 +315,9 @@ class Inference {
 
   Result<TensorType> contract() const {
     const auto* a = attribute<ContractAttr>();
-    if (!a || node_.operands.size() != 2) return bad("takes two operands");
+    if (!a || (node_.operands.size() != 2 && node_.operands.size() != 3)) {
+      return bad("takes two operands, and the order of a label or none");
+    }
     if (a->a.size() != type(0).shape.size() || a->b.size() != type(1).shape.size()) {
       return bad("one label per operand axis");
     }
@@ -353,7 +355,17 @@ class Inference {
       if (!size) return bad("an output label occurs in no operand");
       result.shape.push_back(*size);
     }
+    if (node_.operands.size() == 3 && !orders_shared_label(*a, result.shape)) {
+      return bad("an order is i64 along the one label that both operands and the output have");
+    }
     return result;
+  }
+  bool orders_shared_label(const ContractAttr& a, const Shape& out) const {
+    Shape shared;
+    for (size_t k = 0; k < a.out.size(); ++k) {
+      if (contains(a.a, a.out[k]) && contains(a.b, a.out[k])) shared.push_back(out[k]);
+    }
+    return type(2).dtype == DType::kInt64 && shared.size() == 1 && type(2).shape == shared;
   }
 
   bool is_compute_float(DType d) const { return d == DType::kFloat32 || d == DType::kFloat64; }

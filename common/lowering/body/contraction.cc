@@ -25,6 +25,14 @@ NodeId only_contraction(const Graph& body) {
 Contraction::Contraction(const Graph& body, NodeId node)
     : body_(body), id_(node), problem_(tile_problem(body, body.node(node))) {}
 
+Contraction::Contraction(const GroupProduct& group) : Contraction(group.body, group.product) {
+  // One operand alone has the groups' label, which is not summed.
+  problem_.k.erase(std::find(problem_.k.begin(), problem_.k.end(), group.group));
+  problem_.k_size = element_count(sizes_of(problem_.k));
+  problem_.batch = {group.group};
+  group_ = &group;
+}
+
 NodeId Contraction::operand(Side side) const {
   return node().operands[(side == Side::kLeft) == problem_.swapped ? 1 : 0];
 }
@@ -40,7 +48,9 @@ std::vector<Expr> Contraction::sizes_of(const std::vector<int>& labels) const {
   return sizes;
 }
 
-Expr Contraction::batch_size() const { return element_count(sizes_of(problem_.batch)); }
+Expr Contraction::batch_size() const {
+  return group_ != nullptr ? Expr(1) : element_count(sizes_of(problem_.batch));
+}
 
 Indices Contraction::operand_at(Side side, const std::vector<Expr>& batch, const Expr& own,
                                 const Expr& k) const {

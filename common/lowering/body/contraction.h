@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/ir/hlir/tile_form.h"
+#include "common/ir/llir/grouped_form.h"
 #include "common/lowering/body/body_emitter.h"
 #include "common/lowering/body/plain_read.h"
 
@@ -22,6 +23,8 @@ class Contraction {
  public:
   // `body` outlives it; `node` is a kContract.
   Contraction(const Graph& body, NodeId node);
+  // That of one group, whose number is the only batch index. Borrows `group`.
+  explicit Contraction(const GroupProduct& group);
 
   NodeId id() const { return id_; }
   const Graph& body() const { return body_; }
@@ -38,6 +41,8 @@ class Contraction {
   }
   std::vector<Expr> sizes_of(const std::vector<int>& labels) const;
   Expr batch_size() const;
+  // Where rows multiply matrices of their own, what says which; else null.
+  const GroupProduct* group() const { return group_; }
 
   // Indices of the side's operand at a batch element (an index for each label), and at the flat
   // indices `own` and `k`.
@@ -68,6 +73,7 @@ class Contraction {
   const Graph& body_;
   NodeId id_;
   TileProblem problem_;
+  const GroupProduct* group_ = nullptr;
 };
 
 }  // namespace common

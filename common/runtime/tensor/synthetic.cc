@@ -70,6 +70,24 @@ void fill_integers(HostTensor& tensor, const IntegerUse& use, Random& random,
   }
 }
 
+// Whether the input says in which order a contraction's rows are visited.
+bool is_order(const Graph& graph, size_t input) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const Node& node) {
+    if (node.op != Op::kContract || node.operands.size() != 3) return false;
+    const Node& order = graph.node(node.operands[2]);
+    return order.op == Op::kInput && static_cast<size_t>(attr<InputAttr>(order).position) == input;
+  });
+}
+
+// Each position once.
+void fill_order(HostTensor& tensor, Random& random) {
+  for (int64_t i = 0; i < tensor.elements(); ++i) {
+    auto other = static_cast<int64_t>(random.below(static_cast<uint64_t>(i) + 1));
+    if (other != i) tensor.set_int(i, tensor.get_int(other));
+    tensor.set_int(other, i);
+  }
+}
+
 double weight_scale(const std::vector<int64_t>& sizes) {
   int64_t fan_in = 1;
   int64_t widest = 1;
@@ -156,7 +174,9 @@ Result<std::vector<HostTensor>> synthetic_inputs(const Graph& graph,
     Random random(combine64(is_weight ? weights.seed : seed, i));
     LFARM_ASSIGN_OR_RETURN(HostTensor tensor,
                            HostTensor::uninitialized(input.dtype, std::move(sizes)));
-    if (input.dtype == DType::kBool) {
+    if (is_order(graph, i)) {
+      fill_order(tensor, random);
+    } else if (input.dtype == DType::kBool) {
       for (int64_t k = 0; k < tensor.elements(); ++k) tensor.set_int(k, random.below(4) != 0);
     } else if (is_integer(input.dtype)) {
       fill_integers(tensor, uses[i], random, is_weight ? InputPattern::kNormal : pattern);

@@ -29,9 +29,9 @@ std::vector<int64_t> choose_sizes(const Graph& graph, uint64_t seed);
 // One tensor per input of a verified graph; the same arguments give the same bytes everywhere.
 // Integers that become positions of a gather or scatter stay inside every axis they index, divisors
 // are positive and shifts small; integers that are only converted to floats or tested are 0 or 1,
-// mostly 1; the others lie in 0..7. Weights of two or more axes are scaled by
-// 1 / sqrt(fan-in); those of at most one axis (gains, biases, variances) lie around 1.
-// kInvalidInput when a tensor's sizes are not valid.
+// mostly 1; an order of a contraction's rows has each once; the others lie in 0..7. Weights of two
+// or more axes are scaled by 1 / sqrt(fan-in); those of at most one axis (gains, biases, variances)
+// lie around 1. kInvalidInput when a tensor's sizes are not valid.
 Result<std::vector<HostTensor>> synthetic_inputs(const Graph& graph,
                                                  std::span<const int64_t> symbols, uint64_t seed,
                                                  InputPattern pattern);

@@ -206,6 +206,23 @@ TEST(Synthetic, WeightsMayBeShared) {
   EXPECT_EQ(longer[3].sizes(), many);
 }
 
+TEST(Synthetic, AnOrderOfRowsHasEachOnce) {
+  GraphBuilder b;
+  NodeId x = b.input(InputKind::kUser, DType::kFloat32, {40, 3}, "x");
+  NodeId w = b.input(InputKind::kUser, DType::kFloat32, {40, 2, 3}, "w");
+  NodeId order = b.input(InputKind::kUser, DType::kInt64, {40}, "order");
+  b.output(b.raw({Op::kContract,
+                  DType::kFloat32,
+                  {40, 2},
+                  {x, w, order},
+                  ContractAttr{{0, 2}, {0, 1, 2}, {0, 1}}}));
+  Graph g = b.finish();
+  Numbers rows = numbers(synthetic_inputs(g, {}, 3, InputPattern::kLarge).value()[2]);
+  EXPECT_FALSE(std::is_sorted(rows.begin(), rows.end()));
+  std::sort(rows.begin(), rows.end());
+  for (size_t k = 0; k < rows.size(); ++k) EXPECT_EQ(rows[k], static_cast<double>(k));
+}
+
 TEST(Synthetic, Patterns) {
   GraphBuilder b;
   b.output(b.input(InputKind::kUser, DType::kFloat32, {64}, "x"));
