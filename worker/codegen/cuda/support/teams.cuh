@@ -146,3 +146,16 @@ static __device__ int64_t lf_team_place(V value, int64_t position) {
   }
   return x.position;
 }
+
+// The end of the run of equal numbers at `first` of `numbers`, in shared memory. For whole blocks.
+template <int kCount>
+LF_INLINE int lf_run_end(const int* numbers, int first) {
+  const int number = numbers[first];
+  for (int base = first / 32 * 32; base < kCount; base += 32) {
+    const int i = base + (int)threadIdx.x % 32;
+    const bool ends = i > first && i < kCount && numbers[i] != number;
+    const unsigned all = __ballot_sync(0xffffffffu, ends);
+    if (all != 0) return base + __ffs((int)all) - 1;
+  }
+  return kCount;
+}

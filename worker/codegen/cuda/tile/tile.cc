@@ -3,6 +3,7 @@
 #include "common/lowering/body/contraction.h"
 #include "common/lowering/body/half_operands.h"
 #include "common/schedule/tile_shape.h"
+#include "worker/codegen/cuda/tile/tile_grouped.h"
 #include "worker/codegen/cuda/tile/tile_mma.h"
 #include "worker/codegen/cuda/tile/tile_simt.h"
 #include "worker/codegen/cuda/tile/tile_skinny.h"
@@ -16,6 +17,7 @@ using common::Contraction;
 using common::DType;
 using common::GpuFunction;
 using common::Graph;
+using common::has_row_order;
 using common::NodeId;
 using common::only_contraction;
 using common::Result;
@@ -28,6 +30,7 @@ Result<GpuFunction> emit_cuda_tile(const Graph& body, const Schedule& schedule,
   NodeId id = only_contraction(body);
   if (id < 0) return common::unsupported("a tile kernel holds one contraction");
   Graph narrow = with_half_operands(body, id);
+  if (has_row_order(narrow)) return emit_cuda_tile_grouped(narrow, schedule, machine);
   Contraction contraction(narrow, only_contraction(narrow));
   if (common::is_few(contraction, Side::kLeft) || common::is_few(contraction, Side::kRight)) {
     return emit_cuda_tile_skinny(narrow, contraction, schedule, machine);

@@ -48,14 +48,16 @@ CudaTileBlock::CudaTileBlock(const Graph& body, const Contraction& contraction, 
       size_(size),
       writer_(body.symbols),
       emitter_(body, writer_),
-      type_(c_value_type(contraction.node().dtype)) {}
+      type_(c_value_type(contraction.node().dtype)) {
+  if (contraction.group() != nullptr) runs_.emplace(*contraction.group(), size.rows, size.threads);
+}
 
 void CudaTileBlock::begin(int64_t shared_bytes, const Expr& splits, int64_t kept,
                           int64_t alignment) {
   splits_ = splits;
   kept_ = kept;
   const common::TileProblem& p = contraction_.problem();
-  Expr tiles_m = ceil_div(p.m_size, size_.rows * size_.cluster);
+  Expr tiles_m = runs_ ? runs_->blocks() : ceil_div(p.m_size, size_.rows * size_.cluster);
   Expr tiles_n = ceil_div(p.n_size, size_.columns);
   const Expr sharing = splits * Expr(size_.cluster);
   units_ = contraction_.batch_size() * tiles_m * tiles_n * sharing;
@@ -85,12 +87,13 @@ void CudaTileBlock::begin(int64_t shared_bytes, const Expr& splits, int64_t kept
               ";"));
   }
   std::vector<Expr> sizes = contraction_.sizes_of(p.batch);
-  if (!sizes.empty()) {
+  if (!sizes.empty() && !runs_) {
     writer_.line(cat("const int64_t batch = ", block, " / (tiles_m * tiles_n);"));
     Expr flat = Expr::index(writer_.bind_index("batch", contraction_.batch_size(), 0));
     batch_ = declare_positions(writer_, "batch", sizes, flat);
   }
   dynamic_bytes_ = declare_shared(writer_, shared_bytes, alignment);
+  if (runs_) batch_ = {runs_->open(writer_, emitter_)};
 }
 
 void CudaTileBlock::declare_part(int64_t depth) {
@@ -152,6 +155,7 @@ Expr CudaTileBlock::bind_clamped(const std::string& position, const Expr& extent
 
 Expr CudaTileBlock::own_index(Side side, const std::string& position, bool outer) {
   const Expr& extent = contraction_.own_size(side);
+  if (is_by_table(side)) return bind_clamped(CudaRowRuns::row(position), extent, false, outer);
   int64_t step = side == Side::kLeft ? size_.rows : size_.columns;
   bool clamp = !common::exact_div(extent, Expr(step)).has_value();
   std::string origin = cat(side == Side::kLeft ? "m0" : "n0", " * ", step);
@@ -184,7 +188,7 @@ std::string CudaTileBlock::operand(Side side, const Expr& own, const Expr& k, bo
 
 int64_t CudaTileBlock::store_width(bool along_rows, const std::string& first, int64_t rows) const {
   const common::TileProblem& p = contraction_.problem();
-  if (along_rows && first != "0") return 1;
+  if (along_rows && (runs_ || first != "0")) return 1;
   int64_t size = common::dtype_size(contraction_.node().dtype);
   for (const auto& output : body_.outputs) {
     size = std::min(size, common::dtype_size(body_.node(output.node).dtype));
@@ -202,6 +206,10 @@ void CudaTileBlock::store(const std::string& first, int64_t rows) {
   const int64_t tall = along_rows ? width : 1, wide = along_rows ? 1 : width;
   auto own = [&](const char* name, const char* origin, int64_t step, const std::string& position,
                  const Expr& size, int blocks) {
+    if (runs_ && *name == 'm') {
+      writer_.line(cat("const int64_t m = ", CudaRowRuns::row(position), ";"));
+      return CudaRowRuns::is_of_run(position);
+    }
     writer_.line(cat("const int64_t ", name, " = ", origin, " * ", step, " + ", position, ";"));
     bool whole = common::exact_div(size, Expr(step * blocks)).has_value();
     return whole ? std::string() : cat(name, " < ", writer_.rare_text(size));
@@ -214,7 +222,7 @@ void CudaTileBlock::store(const std::string& first, int64_t rows) {
                    along_rows ? "/" : "%", " ", fast, ";"));
   std::string inside = own("m", "m0", size_.rows / tall, cat(first, " + row"), down, size_.cluster);
   std::string right = own("n", "n0", size_.columns / wide, "column", across, 1);
-  if (!inside.empty() && !right.empty()) inside += " & ";
+  if (!inside.empty() && !right.empty()) inside += runs_ ? " && " : " & ";
   inside += right;
   writer_.open(true);
   Expr m = Expr::index(writer_.bind_index("m", down, writer_.depth()));
@@ -244,6 +252,7 @@ void CudaTileBlock::store(const std::string& first, int64_t rows) {
 }
 
 Result<GpuFunction> CudaTileBlock::finish() {
+  if (runs_) runs_->close(writer_);
   LFARM_RETURN_IF_ERROR(emitter_.status());
   if (!flows_) return common::unsupported("an output mixes elements of the contraction");
   GpuFunction function;
@@ -264,6 +273,7 @@ int64_t cuda_tile_splits(const Contraction& contraction, const CudaBlockSize& si
                          const common::Schedule& schedule,
                          const std::vector<common::SymbolRange>& symbols,
                          const CudaMachine& machine) {
+  if (contraction.group() != nullptr) return 1;
   const common::TileProblem& p = contraction.problem();
   Expr blocks =
       contraction.batch_size() * ceil_div(p.m_size, size.rows) * ceil_div(p.n_size, size.columns);

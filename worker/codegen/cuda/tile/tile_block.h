@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "common/lowering/loops/gpu_function.h"
 #include "worker/codegen/cuda/text/machine.h"
 #include "worker/codegen/cuda/text/text.h"
+#include "worker/codegen/cuda/tile/tile_grouped.h"
 
 namespace worker {
 
@@ -62,6 +64,8 @@ class CudaTileBlock {
                              const common::Expr& k) const {
     return contraction_.operand_at(side, batch_, own, k);
   }
+  // Whether a table in shared memory says which rows of the side the block has.
+  bool is_by_table(common::Side side) const { return runs_ && side == common::Side::kLeft; }
   std::string k_size() const { return writer_.rare_text(contraction_.problem().k_size); }
 
   // Where blocks share a k, declares this one's part of it, in whole steps of `depth` but for the
@@ -102,6 +106,7 @@ class CudaTileBlock {
   common::Expr splits_ = 1;
   int64_t kept_ = 0, depth_ = 1;
   bool flows_ = true;
+  std::optional<CudaRowRuns> runs_;
 };
 
 // Turns a contraction's block size into a guess of its cost, for choosing among sizes: waves of

@@ -83,7 +83,7 @@ class MmaEmitter {
     w_.line("lf_cp_async_commit();");
     w_.open(true);
     multiply();
-    w_.close("if (step >= 0)");
+    w_.close(cat("if (", has_rows(), "step >= 0)"));
     if (stages_.keeps()) {
       w_.open(true);
       stages_.keep();
@@ -91,6 +91,11 @@ class MmaEmitter {
     }
     w_.close(cat("for (int step = ", 1 - s_.stages, "; step < steps; ++step)"));
     block_.lines("lf_cp_async_wait<0>();\n__syncthreads();");
+  }
+
+  // Of a run of rows some warps may have none.
+  std::string has_rows() const {
+    return c_.group() == nullptr ? "" : cat("wm < last && wm + ", s_.tall, " > first && ");
   }
 
   // ldmatrix gives each of four 8 x 8 matrices' elements to the lanes as mma wants them; where

@@ -18,7 +18,8 @@ CudaTileStages::CudaTileStages(CudaTileBlock& block, Options options)
 
 CudaTileStages::Operand CudaTileStages::operand(Side which, const char* name, int64_t width) const {
   Operand x{which, name, width, c_.runs_along_k(which), false};
-  x.copied = c_.reads_chunks(which, x.along_k, kChunk);
+  // Rows by a table do not lie side by side.
+  x.copied = (x.along_k || !block_.is_by_table(which)) && c_.reads_chunks(which, x.along_k, kChunk);
   return x;
 }
 
@@ -86,11 +87,15 @@ void CudaTileStages::copy(const Operand& x) {
   auto read = c_.read_at(x.side, block_.operand_at(x.side, own, k), block_.emitter());
   LFARM_CHECK(read.has_value(), "chunks are copied from inputs");
   std::string from = cat("in", read->input, " + ", w_.text(read->offset));
-  if (whole) {
+  std::string needed = whole ? "" : cat(step, " < ", block_.k_size());
+  if (x.along_k && block_.is_by_table(x.side)) {
+    // Rows of other groups are not stored.
+    needed += cat(needed.empty() ? "" : " && ", CudaRowRuns::is_of_run("row"));
+  }
+  if (needed.empty()) {
     w_.line(cat("lf_cp_async16(", target(x), ", ", from, ");"));
   } else {
-    w_.line(cat("lf_cp_async16_zfill(", target(x), ", ", from, ", ", step, " < ", block_.k_size(),
-                " ? 16 : 0);"));
+    w_.line(cat("lf_cp_async16_zfill(", target(x), ", ", from, ", ", needed, " ? 16 : 0);"));
   }
   close_slots(x);
 }

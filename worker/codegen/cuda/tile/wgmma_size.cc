@@ -69,6 +69,12 @@ std::vector<WgmmaSize> sizes_of(const Schedule& schedule, bool is_copied) {
 
 }  // namespace
 
+std::optional<WgmmaSize> given_wgmma_size(const Schedule& schedule) {
+  std::vector<WgmmaSize> sizes = sizes_of(schedule, false);
+  if (given(schedule, "warpgroups") <= 1 || sizes.empty()) return std::nullopt;
+  return sizes.front();
+}
+
 std::optional<WgmmaSize> choose_wgmma_size(const Contraction& contraction, const Schedule& schedule,
                                            const CudaMachine& machine) {
   const common::TileUnits units =

@@ -26,4 +26,8 @@ std::optional<WgmmaSize> choose_wgmma_size(const common::Contraction& contractio
                                            const common::Schedule& schedule,
                                            const CudaMachine& machine);
 
+// The size that the schedule asks for, of blocks whose threads copy the operands; none where it
+// asks for none.
+std::optional<WgmmaSize> given_wgmma_size(const common::Schedule& schedule);
+
 }  // namespace worker
