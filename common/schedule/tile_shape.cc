@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/ir/hlir/sizes.h"
+#include "common/ir/llir/grouped_form.h"
 #include "common/ir/nest/lower_structure.h"
 #include "common/lowering/body/half_operands.h"
 
@@ -97,7 +98,8 @@ bool is_few(const Contraction& c, Side side) {
 std::optional<TileShape> tile_shape(const Contraction& c, const std::vector<int64_t>& symbols) {
   DType half = c.operand_dtype(Side::kLeft);
   if (!is_half(half) || c.operand_dtype(Side::kRight) != half) return std::nullopt;
-  if (is_few(c, Side::kLeft) || is_few(c, Side::kRight)) return std::nullopt;
+  bool is_grouped = c.group() != nullptr;
+  if (!is_grouped && (is_few(c, Side::kLeft) || is_few(c, Side::kRight))) return std::nullopt;
   auto size = [&](const Expr& e) { return std::max<int64_t>(1, e.evaluate(symbols)); };
   TileShape shape;
   shape.batch = size(c.batch_size());
@@ -125,7 +127,7 @@ std::optional<TileShape> tile_shape(const Contraction& c, const std::vector<int6
 std::optional<Graph> tile_body(const Graph& body) {
   Graph lowered = lower_structure(body, Kept::kContractions);
   NodeId product = only_contraction(lowered);
-  if (product < 0) return std::nullopt;
+  if (product < 0 || has_row_order(lowered.node(product))) return std::nullopt;
   return with_half_operands(lowered, product);
 }
 

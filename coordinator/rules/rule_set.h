@@ -30,6 +30,7 @@
   X(fourier)                   \
   X(positions)                 \
   X(routing)                   \
+  X(grouping)                  \
   X(rotation)                  \
   X(scan)
 

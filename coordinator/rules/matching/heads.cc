@@ -15,6 +15,8 @@ std::string_view lowering_name(Lowering lowering) {
       return "gemm";
     case Lowering::kAttention:
       return "attention";
+    case Lowering::kGrouped:
+      return "grouped";
     case Lowering::kCopy:
       return "copy";
     case Lowering::kAbstract:
@@ -30,8 +32,8 @@ Head HeadTable::intern(const common::Node& node, Lowering lowering) {
     common::Node bare = node;
     bare.operands.clear();
     std::string name = text.substr(0, text.find(' '));
-    bool lowered =
-        lowering == Lowering::kTile || lowering == Lowering::kGemm || lowering == Lowering::kCopy;
+    bool lowered = lowering == Lowering::kTile || lowering == Lowering::kGemm ||
+                   lowering == Lowering::kGrouped || lowering == Lowering::kCopy;
     uint32_t family = family_named(lowered ? name + "@lowered" : name);
     entries_.push_back({std::move(bare), lowering, family, std::move(text)});
   }

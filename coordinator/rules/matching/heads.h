@@ -21,6 +21,9 @@ enum class Lowering : uint8_t {
   kGemm,     // kContract: a library call on stored operands
   // kContract: the product of one kernel's attention, or its scores; elsewhere like kTile.
   kAttention,
+  // kContract with an order of rows: a generated kernel that reads each group's matrix once for a
+  // block of rows; on GPUs.
+  kGrouped,
   kCopy,     // kView: stored in the order of its own elements
   kAbstract  // not computable as it is; some lowering is chosen instead
 };

@@ -7,6 +7,7 @@
 
 #include "common/schedule/decode_blocks.h"
 #include "common/schedule/flash_blocks.h"
+#include "common/schedule/grouped_blocks.h"
 #include "common/schedule/product_blocks.h"
 
 namespace coordinator {
@@ -106,6 +107,29 @@ GpuKernelFacts with_sort(GpuKernelFacts f, const SortSize& size) {
   return f;
 }
 
+// Of rows that multiply matrices of their own, beside what follows from the product.
+GpuKernelFacts with_groups(GpuKernelFacts f, const ContractionSize& size) {
+  constexpr int64_t kProcessors = 132;
+  auto whole = [](double value) { return std::max<int64_t>(1, static_cast<int64_t>(value)); };
+  common::GroupedShape shape{whole(size.rows),  whole(size.groups),   whole(size.columns),
+                             whole(size.steps), size.is_half ? 2 : 4, size.row_operations};
+  GpuKernelFacts grouped =
+      common::grouped_facts(shape, common::grouped_blocks({{shape, 1}}, kProcessors));
+  f.tensor_operations = grouped.tensor_operations / kTileTensor;
+  f.single_operations = grouped.single_operations / kTileSingle;
+  f.sector_bytes += grouped.sector_bytes;
+  f.shared_bytes_moved = grouped.shared_bytes_moved;
+  f.thread_instructions += grouped.thread_instructions;
+  f.wait_clocks = grouped.wait_clocks;
+  f.longest_wait_clocks = grouped.longest_wait_clocks;
+  f.blocks = grouped.blocks;
+  f.block_threads = grouped.block_threads;
+  f.registers = grouped.registers;
+  f.block_shared_bytes = grouped.block_shared_bytes;
+  f.in_flight_bytes = grouped.in_flight_bytes;
+  return f;
+}
+
 // What an attention of many rows takes on tensor cores; empty where no such block is known.
 std::optional<GpuKernelFacts> flash_facts(const KernelProfile& profile,
                                           const common::GpuMachine& machine,
@@ -140,7 +164,8 @@ std::optional<GpuKernelFacts> warpgroup_facts(Template form, const KernelProfile
                                               GpuKernelFacts facts,
                                               const common::GpuMachine& machine) {
   const ContractionSize& size = profile.contraction;
-  if (form != Template::kTile || !size.is_half || !size.is_copied || has_few_rows(size)) {
+  if (form != Template::kTile || !size.is_half || !size.is_copied || size.groups > 0 ||
+      has_few_rows(size)) {
     return std::nullopt;
   }
   return common::product_facts({size.batch, size.rows, size.columns, size.steps}, facts, machine);
@@ -176,7 +201,8 @@ GpuKernelFacts gpu_facts(Template form, const KernelProfile& profile) {
   const AttentionSize& attention = profile.attention;
   bool rounds_first = attention.rounds && attention.is_half;
   double passes = attention.normalises_first && !rounds_first ? 2 : 1;
-  bool is_skinny = form == Template::kTile && has_few_rows(profile.contraction);
+  bool is_skinny = form == Template::kTile && has_few_rows(profile.contraction) &&
+                   profile.contraction.groups == 0;
   switch (form) {
     case Template::kTile:
       if (is_skinny) {
@@ -223,6 +249,9 @@ GpuKernelFacts gpu_facts(Template form, const KernelProfile& profile) {
     double sums = std::max(1.0, profile.random_reads);
     f.wait_clocks += std::max(profile.longest_sum, profile.contraction_ops / sums) / kSerialLoads *
                      common::kGpuMemoryClocks;
+  }
+  if (form == Template::kTile && profile.contraction.groups > 0) {
+    return with_groups(f, profile.contraction);
   }
   return form == Template::kSort ? with_sort(f, profile.sort) : f;
 }

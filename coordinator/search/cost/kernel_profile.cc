@@ -13,6 +13,7 @@
 #include "common/ir/hlir/sizes.h"
 #include "common/ir/hlir/tile_form.h"
 #include "common/ir/llir/body_traffic.h"
+#include "common/ir/llir/grouped_form.h"
 #include "coordinator/search/cost/kernel_work.h"
 #include "coordinator/search/cost/operation_cost.h"
 
@@ -502,8 +503,15 @@ class Walk {
     ContractionSize size = contraction_size(body_, node, symbols_);
     profile_.contraction = size;
     count(profile_.contraction_ops, times * size.steps);
+    // Of matrices that rows choose among, each is read as it is.
+    const auto grouped =
+        common::has_row_order(node)
+            ? common::grouped_form(body_, static_cast<NodeId>(&node - body_.nodes.data()))
+            : std::nullopt;
     // Operands are packed once, not read once per product.
-    for (NodeId operand : node.operands) {
+    for (size_t k = 0; k < node.operands.size(); ++k) {
+      NodeId operand = node.operands[k];
+      if (grouped && static_cast<size_t>(grouped->matrices) == k) continue;
       Indices packed = open(body_.node(operand).shape);
       demand(operand, packed, {order_of(packed), false});
     }
@@ -513,7 +521,7 @@ class Walk {
   // What the rows of a skinny product cost where they are not packed.
   void demand_by_columns(const Node& node) {
     common::TileProblem problem = common::tile_problem(body_, node);
-    if (!common::has_few_rows(problem)) return;
+    if (!common::has_few_rows(problem) || common::has_row_order(node)) return;
     const auto& c = common::attr<common::ContractAttr>(node);
     const std::vector<int>& labels = problem.swapped ? c.a : c.b;
     NodeId columns = node.operands[problem.swapped ? 0 : 1];

@@ -34,9 +34,11 @@ struct LoopWork {
 // A contraction as a tile sees it: the output's last axis is among its columns.
 struct ContractionSize {
   double batch = 1, rows = 1, columns = 1, steps = 1;
-  bool is_wide = false;   // elements of eight bytes
-  bool is_short = false;  // both operands are bfloat16
-  bool is_half = false;   // or both were of 16 bits until they were cast, as tensor cores take them
+  double row_operations = 0;  // that compute an element of a row, where groups are
+  double groups = 0;          // of rows, which multiply matrices of their own; 0: they share one
+  bool is_wide = false;       // elements of eight bytes
+  bool is_short = false;      // both operands are bfloat16
+  bool is_half = false;  // or both were of 16 bits until they were cast, as tensor cores take them
   bool is_copied = false;  // these are inputs as they lie in memory, or views of such
 };
 

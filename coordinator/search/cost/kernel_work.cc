@@ -9,6 +9,7 @@
 #include "common/ir/hlir/fourier_form.h"
 #include "common/ir/hlir/sizes.h"
 #include "common/ir/hlir/tile_form.h"
+#include "common/ir/llir/grouped_form.h"
 
 namespace coordinator {
 
@@ -38,6 +39,23 @@ bool is_half_input(const Graph& body, NodeId id) {
   bool is_moved = node.op == Op::kCast ||
                   (node.op == Op::kView && common::attr<common::ViewAttr>(node).view.valid.empty());
   return is_moved && is_half_input(body, node.operands[0]);
+}
+
+// Operations that compute an element of the node; the cast of what is read is none.
+double computed_operations(const Graph& body, NodeId id) {
+  std::set<NodeId> seen;
+  std::vector<NodeId> open{id};
+  double sum = 0;
+  while (!open.empty()) {
+    NodeId next = open.back();
+    open.pop_back();
+    const Node& node = body.node(next);
+    bool is_read = node.op == Op::kInput || node.op == Op::kConstant;
+    if (is_read || !seen.insert(next).second) continue;
+    if (node.op != Op::kView && node.op != Op::kGather) ++sum;
+    open.insert(open.end(), node.operands.begin(), node.operands.end());
+  }
+  return sum <= 1 && is_half_value(body, id) ? 0 : sum;
 }
 
 }  // namespace
@@ -84,29 +102,16 @@ ContractionSize contraction_size(const Graph& body, const Node& node,
   size.rows = size_of(problem.m_size, symbols);
   size.columns = size_of(problem.n_size, symbols);
   size.steps = size_of(problem.k_size, symbols);
+  if (!common::has_row_order(node)) return size;
+  auto id = static_cast<NodeId>(&node - body.nodes.data());
+  if (auto form = common::grouped_form(body, id)) {
+    size.rows = std::exchange(size.batch, 1);
+    size.groups = size_of(form->groups, symbols);
+    size.row_operations =
+        computed_operations(body, node.operands[static_cast<size_t>(1 - form->matrices)]);
+  }
   return size;
 }
-
-namespace {
-
-// Operations that compute an element of the node; the cast of what is read is none.
-double computed_operations(const Graph& body, NodeId id) {
-  std::set<NodeId> seen;
-  std::vector<NodeId> open{id};
-  double sum = 0;
-  while (!open.empty()) {
-    NodeId next = open.back();
-    open.pop_back();
-    const Node& node = body.node(next);
-    bool is_read = node.op == Op::kInput || node.op == Op::kConstant;
-    if (is_read || !seen.insert(next).second) continue;
-    if (node.op != Op::kView && node.op != Op::kGather) ++sum;
-    open.insert(open.end(), node.operands.begin(), node.operands.end());
-  }
-  return sum <= 1 && is_half_value(body, id) ? 0 : sum;
-}
-
-}  // namespace
 
 AttentionSize attention_size(const common::Kernel& kernel, const common::AttentionForm& form,
                              const std::vector<int64_t>& symbols) {

@@ -7,6 +7,7 @@
 #include "common/ir/hlir/attention_form.h"
 #include "common/ir/hlir/fourier_form.h"
 #include "common/ir/hlir/sizes.h"
+#include "common/ir/llir/grouped_form.h"
 #include "common/ir/llir/load_time.h"
 
 namespace coordinator {
@@ -128,6 +129,23 @@ bool flows_into_one(const Selected& selected, common::NodeId id, const std::vect
   return way.has_value();
 }
 
+// Reads elements of the first operand as they are, if in a wider type.
+bool only_moves(const Graph& graph, const Node& node) {
+  if (node.op == Op::kGather) return true;
+  return node.op == Op::kCast &&
+         common::dtype_size(graph.node(node.operands[0]).dtype) <= common::dtype_size(node.dtype);
+}
+
+// Made of the elements of one tensor that is stored, or others use too, and of what is computed to
+// find them.
+bool is_moved(const Selected& selected, common::NodeId id,
+              const std::vector<std::vector<Use>>& all_uses) {
+  const Graph& graph = selected.graph;
+  while (only_moves(graph, graph.node(id))) id = base_of(selected, graph.node(id).operands[0]);
+  return graph.node(id).op == Op::kInput || has_own_template(graph.node(id)) ||
+         all_uses[at(id)].size() > 1;
+}
+
 // All uses are by the parts of one Fourier transform.
 bool is_transformed(const Graph& graph, const std::vector<Use>& uses) {
   return std::all_of(uses.begin(), uses.end(), [&](const Use& use) {
@@ -146,6 +164,19 @@ bool is_read_by_windows(const Graph& graph, common::NodeId id,
   std::vector<int64_t> sizes = common::representative_sizes(graph.symbols);
   return common::count_elements(graph.node(use.user).shape, sizes) >=
          kWindowsOverlap * common::count_elements(graph.node(id).shape, sizes);
+}
+
+// Whether the value is an operand of a product by groups, seen through casts: its kernel reads each
+// matrix for many rows, and each row for many blocks of columns.
+bool is_read_by_groups(const Selected& selected, common::NodeId id,
+                       const std::vector<std::vector<Use>>& all_uses) {
+  for (int casts = 0; casts < 3 && all_uses[at(id)].size() == 1; ++casts) {
+    common::NodeId user = all_uses[at(id)][0].user;
+    if (selected.lowering[at(user)] == Lowering::kGrouped) return true;
+    if (!only_moves(selected.graph, selected.graph.node(user))) return false;
+    id = user;
+  }
+  return false;
 }
 
 bool default_in_place(const Selected& selected, common::NodeId id,
@@ -167,6 +198,7 @@ bool default_in_place(const Selected& selected, common::NodeId id,
   if (node.op == Op::kContract) {
     return is_elementwise(user) && uses[0].direct && user.shape == node.shape;
   }
+  if (is_read_by_groups(selected, id, all_uses)) return is_moved(selected, id, all_uses);
   if (user.op == Op::kContract) return is_cheap(node);
   if (has_own_template(user)) return is_elementwise(node);
   if (is_elementwise(node) && is_read_by_windows(graph, id, all_uses)) return false;
@@ -516,6 +548,17 @@ void require_stored_operands(const Selected& selected, const Node& node,
   }
 }
 
+// Rows that are computed for a product by groups: its blocks of columns would compute each anew.
+void require_stored_rows(const Selected& selected, const Node& product,
+                         const common::GroupedForm& form, Materialised& materialised) {
+  const Graph& graph = selected.graph;
+  common::NodeId rows = base_of(selected, product.operands[at(1 - form.matrices)]);
+  while (only_moves(graph, graph.node(rows)) && !is_materialised(selected, materialised, rows)) {
+    rows = base_of(selected, graph.node(rows).operands[0]);
+  }
+  if (is_computed(graph.node(rows))) materialised[at(rows)] = 1;
+}
+
 // Scores that an attention takes into its kernel, whatever their own lowering.
 std::vector<char> scores_in_attention(const Selected& selected, const Materialised& materialised) {
   std::vector<char> taken(selected.graph.nodes.size(), 0);
@@ -560,6 +603,10 @@ void repair_materialisation(const Selected& selected, Materialised& materialised
     before = materialised;
     for (size_t i = 0; i < graph.nodes.size(); ++i) {
       const Node& node = graph.nodes[i];
+      auto form = selected.lowering[i] == Lowering::kGrouped
+                      ? common::grouped_form(graph, static_cast<common::NodeId>(i))
+                      : std::nullopt;
+      if (form) require_stored_rows(selected, node, *form, materialised);
       if (node.op == Op::kContract && selected.lowering[i] == Lowering::kGemm && !taken[i]) {
         materialised[i] = 1;
         require_stored_operands(selected, node, materialised);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "common/ir/hlir/builder.h"
 #include "common/ir/hlir/sizes.h"
@@ -13,6 +14,7 @@
 namespace coordinator {
 namespace {
 
+using common::DType;
 using common::Node;
 using common::Op;
 
@@ -101,6 +103,58 @@ std::optional<bool> RegionSpace::rounds_probabilities(ClassId cls, int depth) co
   return found;
 }
 
+common::Template RegionSpace::note_order(NodeId id, const std::vector<int64_t>& sizes,
+                                         KernelProfile& profile) const {
+  const Node& node = saturated_.heads->node(saturated_.graph->head(id));
+  auto child = [&](size_t k) { return saturated_.graph->children(id)[k]; };
+  if (node.op == Op::kSort) {
+    const auto axis = static_cast<size_t>(common::attr<common::SortAttr>(node).axis);
+    DType key = DType::kInt64;
+    saturated_.graph->for_each_node(saturated_.graph->find(child(0)), [&](NodeId n) {
+      key = saturated_.heads->node(saturated_.graph->head(n)).dtype;
+    });
+    profile.sort.length = static_cast<double>(node.shape[axis].evaluate(sizes));
+    profile.sort.lines = common::count_elements(node.shape, sizes) / profile.sort.length;
+    profile.sort.blocks =
+        common::sort_blocks(key, common::Bounds(region_.symbols, {}).upper(node.shape[axis]));
+    return common::Template::kSort;
+  }
+  if (node.op == Op::kScatter) {
+    // Where updates may meet, each element looks at those along an axis.
+    const auto& coordinates = common::attr<common::ScatterAttr>(node).coordinates;
+    const common::Shape& updates = shape_of(child(1));
+    for (size_t k = 0; k < std::min(coordinates.size(), updates.size()); ++k) {
+      if (coordinates[k].slot < 0) continue;
+      profile.longest_sum =
+          std::max(profile.longest_sum, static_cast<double>(updates[k].evaluate(sizes)));
+    }
+    return common::Template::kScatter;
+  }
+  return common::Template::kLoops;
+}
+
+double RegionSpace::gathered_matrices(ClassId cls, const std::vector<int64_t>& sizes,
+                                      int depth) const {
+  const EGraph& graph = *saturated_.graph;
+  double count = 0;
+  auto note = [&](double found) {
+    if (found > 0) count = count > 0 ? std::min(count, found) : found;
+  };
+  graph.for_each_node(graph.find(cls), [&](NodeId n) {
+    const Node& node = saturated_.heads->node(graph.head(n));
+    if ((node.op == Op::kView || node.op == Op::kCast) && depth > 0) {
+      note(gathered_matrices(graph.children(n)[0], sizes, depth - 1));
+    }
+    if (node.op != Op::kGather) return;
+    const auto& coordinates = common::attr<common::GatherAttr>(node).coordinates;
+    for (size_t k = 0; k < coordinates.size(); ++k) {
+      const common::Expr& size = shape_of(graph.children(n)[0])[k];
+      if (coordinates[k].slot >= 0) note(static_cast<double>(size.evaluate(sizes)));
+    }
+  });
+  return count;
+}
+
 double RegionSpace::gpu_node_cost(NodeId id, const std::vector<int64_t>& sizes) const {
   const Node& node = saturated_.heads->node(saturated_.graph->head(id));
   if (node.op == Op::kContract) return gpu_contraction_cost(id, sizes);
@@ -117,7 +171,8 @@ double RegionSpace::gpu_node_cost(NodeId id, const std::vector<int64_t>& sizes) 
   if (saturated_.heads->lowering(saturated_.graph->head(id)) == Lowering::kCopy) {
     profile.moved_bytes = 2 * work * static_cast<double>(common::dtype_size(node.dtype));
   }
-  common::GpuKernelFacts facts = gpu_facts(common::Template::kLoops, profile);
+  common::Template form = note_order(id, sizes, profile);
+  common::GpuKernelFacts facts = gpu_facts(form, profile);
   facts.blocks = std::max(facts.blocks, std::ceil(work / (facts.block_threads * kThreadSteps)));
   common::GpuKernelTime time = common::gpu_kernel_time(facts, priced_gpu());
   double ns = std::max(time.issue_ns, time.dram_ns);
@@ -143,6 +198,9 @@ double RegionSpace::gpu_contraction_cost(NodeId id, const std::vector<int64_t>& 
   operands.output(operands.raw(contraction));
   common::Graph body = operands.finish();
   profile.contraction = contraction_size(body, body.node(body.outputs[0].node), sizes);
+  if (lowering == Lowering::kGrouped) {
+    profile.contraction.rows = std::exchange(profile.contraction.batch, 1);
+  }
   profile.contraction_ops = profile.contraction.batch * profile.contraction.rows *
                             profile.contraction.columns * profile.contraction.steps;
   profile.moved_bytes = elements(node.shape) * static_cast<double>(common::dtype_size(node.dtype));
@@ -158,7 +216,14 @@ double RegionSpace::gpu_contraction_cost(NodeId id, const std::vector<int64_t>& 
     }
     // A library reads what is stored for it, a kernel through views and casts.
     int64_t size = stored_size(child(k), is_library ? 0 : kReadThrough);
-    profile.moved_bytes += elements(shape_of(child(k))) * static_cast<double>(size);
+    double read = elements(shape_of(child(k)));
+    // Matrices have columns beside the rows' labels. Each is read once, whatever rows ask for it.
+    if (lowering == Lowering::kGrouped &&
+        shape_of(child(k)).size() > shape_of(child(1 - k)).size()) {
+      profile.contraction.groups = gathered_matrices(child(k), sizes, kReadThrough);
+      read *= std::min(1.0, profile.contraction.groups / profile.contraction.rows);
+    }
+    profile.moved_bytes += read * static_cast<double>(size);
     profile.contraction.is_half = profile.contraction.is_half && size == 2;
   }
   if (lowering == Lowering::kAttention) {

@@ -87,6 +87,11 @@ const common::Shape& RegionSpace::shape_of(ClassId cls) const {
   return *shape;
 }
 
+bool RegionSpace::is_offered(Lowering lowering) const {
+  if (lowering == Lowering::kGrouped) return common::is_gpu(machine_);
+  return lowering != Lowering::kAbstract;
+}
+
 bool RegionSpace::reads_panels(NodeId contraction) const {
   const EGraph& graph = *saturated_.graph;
   if (common::is_gpu(machine_)) return false;
@@ -186,7 +191,7 @@ double RegionSpace::node_cost_at(NodeId id, const std::vector<int64_t>& sizes) c
   const HeadTable& heads = *saturated_.heads;
   Head head = graph.head(id);
   Lowering lowering = heads.lowering(head);
-  if (lowering == Lowering::kAbstract) return std::numeric_limits<double>::infinity();
+  if (!is_offered(lowering)) return std::numeric_limits<double>::infinity();
   const Node& node = heads.node(head);
   // A guard is a branch, behind which a GPU's threads begin to load.
   bool is_guarded = common::is_gpu(machine_) && node.op == Op::kView &&
@@ -235,7 +240,7 @@ const std::vector<int64_t>& RegionSpace::choices_of(ClassId cls) {
   std::vector<int64_t>& choices = choices_[cls];
   const EGraph& graph = *saturated_.graph;
   graph.for_each_node(cls, [&](NodeId n) {
-    if (saturated_.heads->lowering(graph.head(n)) == Lowering::kAbstract) return;
+    if (!is_offered(saturated_.heads->lowering(graph.head(n)))) return;
     for (ClassId child : graph.children(n)) {
       if (best_.node[graph.find(child)] == kNone) return;
     }
@@ -252,7 +257,7 @@ Selected RegionSpace::select(const Genome& genome, std::vector<Site>& sites) {
     if (!gene) return kNone;
     auto node = static_cast<NodeId>(*gene);
     bool fits = node < graph.node_ids() && graph.is_live(node) && graph.class_of(node) == cls &&
-                heads.lowering(graph.head(node)) != Lowering::kAbstract;
+                is_offered(heads.lowering(graph.head(node)));
     return fits ? node : kNone;
   };
   Selection selection;

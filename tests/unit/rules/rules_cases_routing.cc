@@ -127,12 +127,31 @@ void add_gathers(std::multimap<std::string, RuleCase>& cases) {
                          }});
 }
 
+// Tokens that multiply the matrix of an expert each, on either side of the product.
+void add_grouping(std::multimap<std::string, RuleCase>& cases) {
+  for (bool is_right : {true, false}) {
+    cases.emplace("rows-by-group",
+                  RuleCase{kFloats, [is_right](GraphBuilder& b, DType t) {
+                             IrNode x = input(b, t, {kTokens, kWidth});
+                             IrNode matrices = weight(b, t, {kExperts, kWidth, kResult});
+                             IrNode places = input(b, DType::kInt64, {kTokens});
+                             Shape shape{kTokens, kWidth, kResult};
+                             IrNode index = b.expand(b.reshape(places, {kTokens, 1, 1}), shape);
+                             IrNode own = b.gather(matrices, {index}, shape, along(3, 0));
+                             IrNode row = b.unsqueeze(x, is_right ? 1 : 2);
+                             if (!is_right) own = b.permute(own, {0, 2, 1});
+                             b.output(is_right ? b.matmul(row, own) : b.matmul(own, row));
+                           }});
+  }
+}
+
 }  // namespace
 
 void add_routing_cases(std::multimap<std::string, RuleCase>& cases) {
   add_sums(cases);
   add_one_hot(cases);
   add_gathers(cases);
+  add_grouping(cases);
 }
 
 }  // namespace coordinator::rules_testing

@@ -84,6 +84,7 @@ Schedule with_blocks(Schedule schedule, const Contraction& contraction,
   };
   give("block_columns", blocks.columns);
   give("block_rows", blocks.rows);
+  give("splits", 1);
   std::sort(schedule.begin(), schedule.end());
   return schedule;
 }
