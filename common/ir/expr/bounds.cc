@@ -1,6 +1,9 @@
 #include "common/ir/expr/bounds.h"
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
+#include <set>
 
 namespace common {
 namespace {
@@ -145,6 +148,45 @@ int64_t Bounds::upper(const Expr& expr) const {
   return negated == kLow ? kHigh : -negated;
 }
 
+std::optional<Bounds::Steps> Bounds::steps_of(const Expr& expr, const Expr& divisor) const {
+  if (expr.is_constant() || !divisor.is_constant() || divisor.constant() < 2) return std::nullopt;
+  std::set<int64_t, std::greater<>> steps;
+  for (const auto& term : expr.terms()) {
+    if (term.coefficient != kLow) steps.insert(std::gcd(term.coefficient, divisor.constant()));
+  }
+  for (int64_t step : steps) {
+    if (step == divisor.constant() || step == 1) continue;
+    Steps result{step, floor_div(expr.sum_constant(), step), mod(expr.sum_constant(), step)};
+    for (const auto& term : expr.terms()) {
+      bool is_whole = term.coefficient % step == 0;
+      Expr product = is_whole ? term.coefficient / step : term.coefficient;
+      for (const Expr& factor : term.factors) product *= factor;
+      (is_whole ? result.quotient : result.rest) += product;
+    }
+    if (lower(result.rest) >= 0 && upper(result.rest) < step) return result;
+  }
+  return std::nullopt;
+}
+
+// floor_div() splits off what divides; the rest may be provably in [0, divisor).
+Expr Bounds::without_rests(const Expr& quotient) const {
+  bool reduced = false;
+  Expr sum = quotient.sum_constant();
+  for (const auto& term : quotient.terms()) {
+    if (term.factors.size() == 1 && term.factors[0].kind() == ExprKind::kFloorDiv) {
+      const Expr& d = term.factors[0];
+      if (provably_non_negative(d.left()) && provably_less(d.left(), d.right())) {
+        reduced = true;
+        continue;
+      }
+    }
+    Expr product = term.coefficient;
+    for (const Expr& f : term.factors) product *= f;
+    sum += product;
+  }
+  return reduced ? sum : quotient;
+}
+
 Expr Bounds::simplify(const Expr& expr) const {
   switch (expr.kind()) {
     case ExprKind::kConstant:
@@ -169,27 +211,15 @@ Expr Bounds::simplify(const Expr& expr) const {
   }
   Expr a = simplify(expr.left());
   Expr b = simplify(expr.right());
+  const bool divides = expr.kind() == ExprKind::kFloorDiv || expr.kind() == ExprKind::kMod;
+  if (auto s = divides ? steps_of(a, b) : std::nullopt) {
+    const Expr divisor = b.constant() / s->step;
+    if (expr.kind() == ExprKind::kFloorDiv) return simplify(floor_div(s->quotient, divisor));
+    return simplify(mod(s->quotient, divisor)) * s->step + s->rest;
+  }
   switch (expr.kind()) {
-    case ExprKind::kFloorDiv: {
-      Expr result = floor_div(a, b);
-      // floor_div split off what divides; the rest may be provably in [0, divisor).
-      Expr rest = 0;
-      bool reduced = false;
-      Expr sum = result.sum_constant();
-      for (const auto& term : result.terms()) {
-        if (term.factors.size() == 1 && term.factors[0].kind() == ExprKind::kFloorDiv) {
-          const Expr& d = term.factors[0];
-          if (provably_non_negative(d.left()) && provably_less(d.left(), d.right())) {
-            reduced = true;
-            continue;
-          }
-        }
-        Expr product = term.coefficient;
-        for (const Expr& f : term.factors) product *= f;
-        sum += product;
-      }
-      return reduced ? sum : result;
-    }
+    case ExprKind::kFloorDiv:
+      return without_rests(floor_div(a, b));
     case ExprKind::kMod: {
       Expr result = mod(a, b);
       if (result.kind() == ExprKind::kMod && provably_non_negative(result.left()) &&

@@ -43,6 +43,16 @@ class Bounds {
   Interval atom_interval(const Expr& atom, int depth) const;
   // Replaces one atom that the expression depends on monotonically by the end of its range.
   std::optional<Expr> eliminate(const Expr& expr, bool for_lower, int depth) const;
+  // The quotient without parts that ranges show to be 0.
+  Expr without_rests(const Expr& quotient) const;
+  // step * quotient + rest, with 0 <= rest < step.
+  struct Steps {
+    int64_t step = 1;
+    Expr quotient, rest;
+  };
+  // The expression in steps that divide the divisor and are less; none where it is constant, or
+  // where ranges do not say how.
+  std::optional<Steps> steps_of(const Expr& expr, const Expr& divisor) const;
   std::vector<SymbolRange> symbols_;
   std::vector<Expr> extents_;
 };

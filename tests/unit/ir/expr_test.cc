@@ -123,6 +123,18 @@ TEST(Bounds, SymbolicExtentsDecideDivisions) {
   EXPECT_FALSE(bounds.provably_less(i0 * s0 + i1, s0 * 3));
 }
 
+TEST(Bounds, StepsWithinADivisor) {
+  Bounds bounds({{1, 100}}, {Expr(48), Expr(8)});
+  Expr i0 = Expr::index(0), i1 = Expr::index(1), s0 = Expr::symbol(0);
+  EXPECT_EQ(bounds.simplify(floor_div(i0 * 8 + i1, 64)), floor_div(i0, 8));
+  EXPECT_EQ(bounds.simplify(mod(i0 * 8 + i1, 64)), mod(i0, 8) * 8 + i1);
+  EXPECT_EQ(bounds.simplify(mod(i0 * 8 + i1 + 64 * s0, 64)), mod(i0, 8) * 8 + i1);
+  EXPECT_EQ(bounds.simplify(floor_div(i0 * 8 + i1 - 8, 64)), floor_div(i0 - 1, 8));
+  // What is added reaches into the next step.
+  EXPECT_EQ(bounds.simplify(floor_div(i0 * 4 + i1, 64)), floor_div(i0 * 4 + i1, 64));
+  EXPECT_EQ(bounds.simplify(mod(i0 * 8 + i1 - 1, 64)), mod(i0 * 8 + i1 - 1, 64));
+}
+
 TEST(Expr, TheRemainderOfExtremesDoesNotOverflow) {
   constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
   constexpr int64_t kLarge = 3'278'620'528'725'721'152;
