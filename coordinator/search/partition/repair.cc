@@ -1,0 +1,231 @@
+// Stores what the templates of kernels cannot compute in place.
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "common/base/check.h"
+#include "common/ir/hlir/fourier_form.h"
+#include "common/ir/llir/grouped_form.h"
+#include "coordinator/search/partition/materialisation.h"
+#include "coordinator/search/partition/node_kinds.h"
+
+namespace coordinator {
+
+using common::Graph;
+using common::Node;
+using common::Op;
+using common::Template;
+
+namespace {
+
+// Finds what a kernel rooted at `root` holds that its template cannot: the node to store, if any.
+class TileCheck {
+ public:
+  TileCheck(const Selected& selected, const Materialised& materialised, common::NodeId root)
+      : selected_(selected), materialised_(materialised), root_(root) {}
+
+  std::optional<common::NodeId> offender() {
+    visit(root_, same_axes(selected_.graph.node(root_).shape.size()));
+    if (contraction_ < 0 && transform_ < 0) return std::nullopt;
+    return offender_ ? offender_ : reductive_;
+  }
+  bool is_transform() const { return transform_ >= 0; }
+  // The contraction that the kernel is built around; -1 when there is none.
+  common::NodeId contraction() const { return contraction_; }
+  bool is_attention() const { return is_attention_; }
+
+ private:
+  // spine: the value is needed at exactly the root's indices, its axes being these of the root's,
+  // or kUnit: an axis of size 1 that the root does not have.
+  void visit(common::NodeId id, const std::optional<Axes>& spine) {
+    const Node& node = selected_.graph.node(id);
+    if (id != root_ && is_materialised(selected_, materialised_, id)) return;
+    if (!seen_.insert({id, spine}).second) return;
+    if (node.op == Op::kContract) {
+      bool second = contraction_ >= 0 || transform_ >= 0;
+      if (!is_whole(spine) || (second && contraction_ != id)) {
+        offender_ = id;
+        if (!second) contraction_ = id;
+        return;
+      }
+      contraction_ = id;
+      if (auto form = attention_at(selected_, materialised_, id)) {
+        is_attention_ = true;
+        if (!form->obstacles.empty()) offender_ = form->obstacles[0];
+        return;
+      }
+    } else if (node.op == Op::kFourier) {
+      bool is_permuted = spine && spine->size() == node.shape.size() && !has_unit(*spine);
+      note_transform(id, is_permuted ? spine : std::nullopt);
+    } else if (is_reductive(node) && !reductive_ && id != root_) {
+      reductive_ = id;
+    }
+    for (common::NodeId operand : node.operands) visit(operand, continued(node, operand, spine));
+  }
+
+  static bool has_unit(const Axes& spine) {
+    return std::find(spine.begin(), spine.end(), kUnit) != spine.end();
+  }
+
+  // Whether the root's elements follow the value's in order, one for each.
+  bool is_whole(const std::optional<Axes>& spine) const {
+    if (!spine) return false;
+    const common::Shape& shape = selected_.graph.node(root_).shape;
+    size_t next = 0;
+    for (int axis : *spine) {
+      if (axis == kUnit) continue;
+      while (next < shape.size() && static_cast<int>(next) != axis && shape[next].is_constant(1)) {
+        ++next;
+      }
+      if (next >= shape.size() || static_cast<int>(next) != axis) return false;
+      ++next;
+    }
+    return std::all_of(shape.begin() + static_cast<std::ptrdiff_t>(next), shape.end(),
+                       [](const common::Expr& size) { return size.is_constant(1); });
+  }
+
+  // The spine at an operand of `node`.
+  std::optional<Axes> continued(const Node& node, common::NodeId operand,
+                                const std::optional<Axes>& spine) const {
+    if (!spine || is_elementwise(node)) return spine;
+    if (node.op != Op::kView) return std::nullopt;
+    const common::View& view = common::attr<common::ViewAttr>(node).view;
+    if (!view.valid.empty()) return std::nullopt;
+    const common::Shape& shape = selected_.graph.node(operand).shape;
+    Axes axes;
+    for (size_t k = 0; k < shape.size(); ++k) {
+      auto index = view.index[k].as_var();
+      if (!index && view.index[k].is_constant(0) && shape[k].is_constant(1)) {
+        axes.push_back(kUnit);
+        continue;
+      }
+      if (!index || index->kind != common::Var::Kind::kIndex ||
+          view.shape[static_cast<size_t>(index->id)] != shape[k]) {
+        return std::nullopt;
+      }
+      axes.push_back((*spine)[static_cast<size_t>(index->id)]);
+    }
+    return axes;
+  }
+
+  // A kernel holds the parts of one transform and no contraction.
+  void note_transform(common::NodeId id, const std::optional<Axes>& spine) {
+    const Graph& graph = selected_.graph;
+    bool fits = spine && contraction_ < 0;
+    if (transform_ >= 0) {
+      fits = fits && spine == transform_axes_ &&
+             common::is_same_transform(graph.node(transform_), graph.node(id));
+    }
+    if (!fits) offender_ = id;
+    if (transform_ >= 0) return;
+    transform_ = id;
+    transform_axes_ = spine;
+  }
+
+  static constexpr int kUnit = -1;
+
+  const Selected& selected_;
+  const Materialised& materialised_;
+  common::NodeId root_;
+  common::NodeId contraction_ = -1;
+  common::NodeId transform_ = -1;
+  std::optional<Axes> transform_axes_;
+  bool is_attention_ = false;
+  std::optional<common::NodeId> offender_;
+  std::optional<common::NodeId> reductive_;
+  std::set<std::pair<common::NodeId, std::optional<Axes>>> seen_;
+};
+
+void require_stored_operands(const Selected& selected, const Node& node,
+                             Materialised& materialised) {
+  for (common::NodeId operand : node.operands) {
+    common::NodeId base = base_of(selected, operand);
+    if (is_computed(selected.graph.node(base))) materialised[at(base)] = 1;
+  }
+}
+
+// Rows that are computed for a product by groups: its blocks of columns would compute each anew.
+void require_stored_rows(const Selected& selected, const Node& product,
+                         const common::GroupedForm& form, Materialised& materialised) {
+  const Graph& graph = selected.graph;
+  common::NodeId rows = base_of(selected, product.operands[at(1 - form.matrices)]);
+  while (only_moves(graph, graph.node(rows)) && !is_materialised(selected, materialised, rows)) {
+    rows = base_of(selected, graph.node(rows).operands[0]);
+  }
+  if (is_computed(graph.node(rows))) materialised[at(rows)] = 1;
+}
+
+// Scores that an attention takes into its kernel, whatever their own lowering.
+std::vector<char> scores_in_attention(const Selected& selected, const Materialised& materialised) {
+  std::vector<char> taken(selected.graph.nodes.size(), 0);
+  for (size_t i = 0; i < taken.size(); ++i) {
+    auto form = attention_at(selected, materialised, static_cast<common::NodeId>(i));
+    if (form && form->scores != static_cast<common::NodeId>(i)) taken[at(form->scores)] = 1;
+  }
+  return taken;
+}
+
+// Stores what a kernel rooted at `root`, and at what is stored on the way, cannot hold.
+void repair_kernel(const Selected& selected, common::NodeId root, Materialised& materialised) {
+  std::vector<common::NodeId> troubled{root};
+  while (!troubled.empty()) {
+    auto offender = TileCheck(selected, materialised, troubled.back()).offender();
+    if (offender) {
+      materialised[at(*offender)] = 1;
+      // A stored node is an earlier root that may have troubles of its own.
+      troubled.push_back(*offender);
+    } else {
+      troubled.pop_back();
+    }
+  }
+}
+
+}  // namespace
+
+void repair_materialisation(const Selected& selected, Materialised& materialised) {
+  const Graph& graph = selected.graph;
+  std::vector<char> is_output(graph.nodes.size(), 0);
+  for (const auto& output : graph.outputs) {
+    is_output[at(output.node)] = 1;
+    if (is_computed(graph.node(output.node))) materialised[at(output.node)] = 1;
+  }
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    if (has_own_template(graph.nodes[i])) materialised[i] = 1;
+  }
+  // Storing one node only shrinks other kernels, but it may end an attention, whose parts then need
+  // what others need. What is materialised only grows, so this ends.
+  for (Materialised before; before != materialised;) {
+    std::vector<char> taken = scores_in_attention(selected, materialised);
+    before = materialised;
+    for (size_t i = 0; i < graph.nodes.size(); ++i) {
+      const Node& node = graph.nodes[i];
+      auto form = selected.lowering[i] == Lowering::kGrouped
+                      ? common::grouped_form(graph, static_cast<common::NodeId>(i))
+                      : std::nullopt;
+      if (form) require_stored_rows(selected, node, *form, materialised);
+      if (node.op == Op::kContract && selected.lowering[i] == Lowering::kGemm && !taken[i]) {
+        materialised[i] = 1;
+        require_stored_operands(selected, node, materialised);
+      }
+    }
+    for (size_t i = 0; i < graph.nodes.size(); ++i) {
+      auto id = static_cast<common::NodeId>(i);
+      if (is_materialised(selected, materialised, id) || is_output[i])
+        repair_kernel(selected, id, materialised);
+    }
+    if (std::count(taken.begin(), taken.end(), 1) == 0) break;
+  }
+}
+
+Template template_of(const Selected& selected, const Materialised& materialised,
+                     common::NodeId root) {
+  TileCheck check(selected, materialised, root);
+  LFARM_CHECK(!check.offender(), "the stores were not repaired");
+  if (check.is_attention()) return Template::kAttention;
+  if (check.is_transform()) return Template::kFourier;
+  return check.contraction() >= 0 ? Template::kTile : Template::kLoops;
+}
+
+}  // namespace coordinator
