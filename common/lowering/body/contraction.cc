@@ -100,7 +100,9 @@ bool Contraction::runs_along_k(Side side) const {
     if (k >= 0 && stride_along(offset, k) == 1) ++votes;
     if (own >= 0 && stride_along(offset, own) == 1) --votes;
   }
-  return votes > 0;
+  // Runs of k may lie apart, such as the heads of an attention's result.
+  constexpr int64_t kRun = 8;
+  return votes > 0 || (votes == 0 && reads_chunks(side, true, kRun));
 }
 
 bool Contraction::output_runs_along_rows() const {

@@ -45,6 +45,23 @@ std::optional<Affine> affine(const Expr& offset, const std::vector<Expr>& indice
   return found;
 }
 
+// The constant by which the expression divides the variable itself; 0: by none or several.
+int64_t cut_of(const Expr& e, Var index) {
+  int64_t cut = 0;
+  for (const Expr::Term& term : e.terms()) {
+    for (const Expr& factor : term.factors) {
+      if (factor.kind() != common::ExprKind::kFloorDiv && factor.kind() != common::ExprKind::kMod) {
+        continue;
+      }
+      if (factor.left().as_var() != index || !factor.right().is_constant()) continue;
+      int64_t found = factor.right().constant();
+      if (cut != 0 && cut != found) return 0;
+      cut = found;
+    }
+  }
+  return cut;
+}
+
 }  // namespace
 
 std::optional<OperandMap> operand_map(const Contraction& c, Side side, int64_t own, int64_t depth,
@@ -65,7 +82,19 @@ std::optional<OperandMap> operand_map(const Contraction& c, Side side, int64_t o
   const size_t own_at = batch.size(), k_at = own_at + 1;
   auto read = c.read_at(side, c.operand_at(side, batch, indices[own_at], indices[k_at]), emitter);
   if (!read) return std::nullopt;
-  auto by_index = affine(read->offset, indices);
+  Expr offset = read->offset;
+  const Var k = *indices[k_at].as_var();
+  const int64_t cut = result.along_k && k_size.is_constant() ? cut_of(offset, k) : 0;
+  if (cut != 0 && cut % depth == 0 && k_size.constant() % cut == 0) {
+    // Runs of k follow from two indices.
+    result.k_run = cut;
+    const Expr run = bind(common::floor_div(k_size, cut)), inside = bind(cut);
+    offset = trial.simplify(
+        offset.substitute([&](Var v) { return v == k ? run * Expr(cut) + inside : Expr::var(v); }));
+    indices[k_at] = inside;
+    indices.push_back(run);
+  }
+  auto by_index = affine(offset, indices);
   const size_t fast = result.along_k ? k_at : own_at, slow = result.along_k ? own_at : k_at;
   if (!by_index || !by_index->strides[fast].is_constant(1)) return std::nullopt;
   TensorMap& map = result.map;
@@ -73,10 +102,15 @@ std::optional<OperandMap> operand_map(const Contraction& c, Side side, int64_t o
   map.dtype = c.operand_dtype(side);
   map.swizzle_bytes = static_cast<int>(kRowChunks * 16);
   map.offset = by_index->base;
-  auto size_of = [&](size_t index) { return index == own_at ? own_size : k_size; };
+  auto size_of = [&](size_t index) {
+    return index == own_at ? own_size : result.k_run == 0 ? k_size : Expr(result.k_run);
+  };
   map.dimensions.push_back({size_of(fast), 1, kRowChunks * kChunk});
   map.dimensions.push_back(
       {size_of(slow), by_index->strides[slow], (slow == own_at ? own : depth) / parts});
+  if (result.k_run != 0) {
+    map.dimensions.push_back({common::floor_div(k_size, cut), by_index->strides[k_at + 1], 1});
+  }
   for (size_t k = 0; k < batch.size(); ++k) {
     if (by_index->strides[k].is_constant(0)) continue;
     map.dimensions.push_back({sizes[k], by_index->strides[k], 1});

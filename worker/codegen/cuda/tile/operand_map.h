@@ -9,11 +9,12 @@
 
 namespace worker {
 
-// The map's dimensions are k and the side's own axis, in the order of memory, then those of the
-// batch's labels along which the operand changes.
+// The map's dimensions are k and the side's own axis, in the order of memory, then the runs of k
+// where it has such, then those of the batch's labels along which the operand changes.
 struct OperandMap {
   common::TensorMap map;
   bool along_k = false;
+  int64_t k_run = 0;  // elements of k that follow each other; 0: all
   std::vector<size_t> labels;  // of the batch's
 };
 

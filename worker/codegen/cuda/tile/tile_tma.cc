@@ -50,7 +50,6 @@ class TmaEmitter {
     begin_barriers();
     produce(*left, *right);
     consume();
-    products_.share_sums();
     products_.store();
     LFARM_ASSIGN_OR_RETURN(GpuFunction function, block_.finish());
     function.block.threads += kWarp;
@@ -107,7 +106,11 @@ class TmaEmitter {
     const int64_t box = map.along_k ? x.width : kGroupBytes / 2;
     const int64_t part = map.map.dimensions[1].box;
     const int64_t place = x.side == Side::kLeft ? 0 : stages_.bytes(stages_.left());
-    std::string batch, blocks, rank, rank_bytes;
+    std::string k = "k0", batch, blocks, rank, rank_bytes;
+    if (map.k_run != 0) {
+      k = cat("k0 % ", map.k_run);
+      batch = cat(", k0 / ", map.k_run);
+    }
     for (size_t label : map.labels) batch += cat(", (int)(", w_.text(block_.batch()[label]), ")");
     if (is_shared) {
       blocks = cat((1 << s_.cluster) - 1, ", ");
@@ -117,7 +120,7 @@ class TmaEmitter {
     for (int64_t first = 0; first < x.width; first += box) {
       std::string own = cat("(int)(", x.side == Side::kLeft ? "m0" : "n0", " * ", x.width, ") + ",
                             first, map.along_k ? rank : "");
-      std::string at = map.along_k ? cat("k0, ", own) : cat(own, ", k0", rank);
+      std::string at = map.along_k ? cat(k, ", ", own) : cat(own, ", k0", rank);
       w_.line(cat(is_shared ? "lf_copy_box_to(" : "lf_copy_box(", blocks, "to + ",
                   place + first * kDepth * 2, rank_bytes, ", &map", number, ", full + slot, ", at,
                   batch, ");"));
