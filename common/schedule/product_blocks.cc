@@ -1,49 +1,104 @@
 #include "common/schedule/product_blocks.h"
 
 #include <algorithm>
-#include <cmath>
+#include <limits>
+
+#include "common/base/divide_up.h"
 
 namespace common {
 namespace {
 
-constexpr ProductBlock kBlocks[] = {{128, 256, 2}, {128, 256, 1}, {128, 128, 2},
-                                    {128, 128, 1}, {64, 128, 1},  {64, 64, 1}};
-constexpr double kStepDepth = 64, kHalf = 2, kRowsOfGroup = 64, kGroupThreads = 128, kWarp = 32;
-constexpr double kStages = 4;
-// Thread instructions, counted in machine code for sm_90a: of a step, and of an element from its
-// sum to the store.
-constexpr double kStep = 43, kElement = 29;
-// Clocks of a warp alone: until the first boxes are there, and of an element of its own.
-constexpr double kBeginClocks = 1300, kElementClocks = 94;
+// Of equal ones the first.
+constexpr ProductBlock kBlocks[] = {{128, 256, 2}, {128, 256, 1}, {128, 128, 2}, {128, 128, 1},
+                                    {64, 256, 2},  {64, 256, 1},  {128, 64, 2},  {128, 64, 1},
+                                    {64, 128, 2},  {64, 128, 1},  {64, 64, 2},   {64, 64, 1}};
+constexpr int64_t kSplits[] = {1, 2, 4, 8, 16, 32};
+constexpr int64_t kPartSteps = 4;  // of a block that shares a k, at least
+constexpr int64_t kStepDepth = 64, kGroupRows = 64, kGroupThreads = 128, kWarpRows = 16;
+constexpr double kHalf = 2, kWarp = 32, kStages = 4, kSharedBytes = 227 * 1024;
+// Thread instructions, counted in machine code for sm_90a: of a step, of an element from its sum to
+// the store, of a sum that is left for another block, and of one that is added there.
+constexpr double kStep = 43, kElement = 29, kLeft = 1, kAdded = 2;
+// Clocks of a warp alone: until the first boxes are there, of an element of its own, of four sums
+// that are left or added together, and of finding out which block is the last.
+constexpr double kBeginClocks = 1300, kElementClocks = 94, kLeaveClocks = 8, kAddClocks = 70,
+                 kJoinClocks = 1500;
 // Multiplications and additions of a processor's tensor cores in a clock.
 constexpr double kOperationsPerClock = 4096;
 constexpr double kProductDepth = 16;
 
+double number(int64_t value) { return static_cast<double>(value); }
+
+double stage_bytes(const ProductBlock& block) {
+  return number((block.rows + block.columns) * kStepDepth) * kHalf;
+}
+
+double shared_bytes(const ProductBlock& block) {
+  return std::max(kStages * stage_bytes(block), number(block.rows * block.columns) * 4);
+}
+
+// Blocks that fill the machine once.
+int64_t places(const ProductBlock& block, int64_t processors) {
+  return processors *
+         std::max<int64_t>(1, static_cast<int64_t>(kSharedBytes / shared_bytes(block)));
+}
+
+bool may_split(const std::vector<WeightedTile>& shapes, int64_t splits) {
+  return splits == 1 || std::all_of(shapes.begin(), shapes.end(), [&](const WeightedTile& each) {
+           return divide_up(each.shape.steps, kStepDepth) >= kPartSteps * splits;
+         });
+}
+
 }  // namespace
 
-GpuKernelFacts product_facts(const ProductShape& shape, const ProductBlock& block) {
-  const auto rows = static_cast<double>(block.rows), columns = static_cast<double>(block.columns);
-  const double steps = std::ceil(shape.depth / kStepDepth), groups = rows / kRowsOfGroup;
-  const double multiplying = groups * kGroupThreads, elements = rows * columns;
+Expr product_parts(const Expr& tiles, const ProductBlock& block, int64_t processors) {
+  if (block.splits == 1) return 1;
+  return max(1, min(block.splits, floor_div(places(block, processors), tiles)));
+}
+
+GpuKernelFacts product_facts(const TileShape& shape, const ProductBlock& block,
+                             int64_t processors) {
+  const int64_t tiles = shape.batch * divide_up(shape.rows, block.rows * block.cluster) *
+                        block.cluster * divide_up(shape.columns, block.columns);
+  const int64_t all_steps = divide_up(shape.steps, kStepDepth);
+  int64_t parts = std::clamp<int64_t>(places(block, processors) / tiles, 1, block.splits);
+  const int64_t part_steps = divide_up(all_steps, parts);
+  parts = divide_up(all_steps, part_steps);
+  const double steps = number(part_steps), groups = number(block.rows / kGroupRows);
+  const double multiplying = groups * number(kGroupThreads);
+  const double elements = number(block.rows * block.columns), columns = number(block.columns);
   GpuKernelFacts f;
-  f.blocks = shape.batch * std::ceil(shape.rows / (rows * block.cluster)) * block.cluster *
-             std::ceil(shape.columns / columns);
+  f.blocks = number(tiles * parts);
   f.block_threads = multiplying + kWarp;
   f.registers = columns / 2 + 32;
-  const double stage_bytes = (rows + columns) * kStepDepth * kHalf;
-  f.block_shared_bytes = std::max(kStages * stage_bytes, elements * 4);
-  const double operations = 2 * elements * kStepDepth * steps;
+  f.block_shared_bytes = shared_bytes(block);
+  const double operations = 2 * elements * number(kStepDepth) * steps;
   f.warpgroup_operations = f.blocks * operations;
-  f.thread_instructions = f.blocks * (f.block_threads * steps * kStep + elements * kElement);
-  f.sector_bytes = f.blocks * steps * (rows + columns / block.cluster) * kStepDepth * kHalf;
+  f.thread_instructions =
+      f.blocks * f.block_threads * steps * kStep + number(tiles) * elements * kElement;
+  f.sector_bytes = f.blocks * steps * (number(block.rows) + columns / block.cluster) *
+                   number(kStepDepth) * kHalf;
   // Boxes are written once; each warpgroup reads its rows and all columns. Sums go through it, too.
-  const double product_bytes = (kRowsOfGroup + columns) * kProductDepth * kHalf;
+  const double product_bytes = (number(kGroupRows) + columns) * kProductDepth * kHalf;
   f.shared_bytes_moved =
-      f.blocks * (steps * (stage_bytes + groups * kStepDepth / kProductDepth * product_bytes) +
-                  2 * elements * 4);
-  f.in_flight_bytes = kStages * stage_bytes / f.block_threads;
-  f.wait_clocks =
-      kBeginClocks + operations / kOperationsPerClock + elements / multiplying * kElementClocks;
+      f.blocks * steps *
+          (stage_bytes(block) + groups * number(kStepDepth) / kProductDepth * product_bytes) +
+      number(tiles) * 2 * elements * 4;
+  f.in_flight_bytes = kStages * stage_bytes(block) / f.block_threads;
+  f.wait_clocks = kBeginClocks + operations / kOperationsPerClock;
+  const double result_clocks = elements / multiplying * kElementClocks;
+  if (parts == 1) {
+    f.wait_clocks += result_clocks;
+    return f;
+  }
+  // Warps leave the rows that the product has.
+  const double left =
+      number(std::min(block.rows, divide_up(shape.rows, kWarpRows) * kWarpRows)) * columns;
+  f.sector_bytes += 2 * f.blocks * left * 4;
+  f.thread_instructions += f.blocks * left * (kLeft + kAdded);
+  f.wait_clocks += columns / 8 * kLeaveClocks;
+  f.longest_wait_clocks = f.wait_clocks + kJoinClocks +
+                          number(parts) * left / 4 / multiplying * kAddClocks + result_clocks;
   return f;
 }
 
@@ -51,33 +106,45 @@ double products_ns(const std::vector<WeightedTile>& shapes, const ProductBlock& 
                    const GpuMachine& machine) {
   double ns = 0;
   for (const WeightedTile& each : shapes) {
-    auto number = [](int64_t value) { return static_cast<double>(value); };
-    const ProductShape shape{number(each.shape.batch), number(each.shape.rows),
-                             number(each.shape.columns), number(each.shape.steps)};
-    GpuKernelFacts f = product_facts(shape, block);
+    GpuKernelFacts f = product_facts(each.shape, block, static_cast<int64_t>(machine.processors));
     f.dram_bytes = operand_bytes(each.shape);
-    f.thread_instructions +=
-        shape.batch * shape.rows * shape.columns * each.shape.result.instructions;
+    f.thread_instructions += number(each.shape.batch * each.shape.rows * each.shape.columns) *
+                             each.shape.result.instructions;
     ns += each.weight * gpu_kernel_time(f, machine).total_ns;
   }
   return ns;
 }
 
-std::optional<GpuKernelFacts> product_facts(const ProductShape& shape, const GpuKernelFacts& other,
-                                            const GpuMachine& machine) {
-  if (!warpgroups_multiply(machine.target)) return std::nullopt;
-  std::optional<GpuKernelFacts> best;
-  double least = 0;
-  for (const ProductBlock& block : kBlocks) {
-    GpuKernelFacts f = product_facts(shape, block);
-    f.dram_bytes = other.dram_bytes;
-    f.thread_instructions += other.thread_instructions;
-    double ns = gpu_kernel_time(f, machine).total_ns;
-    if (best && ns >= least) continue;
-    best = f;
-    least = ns;
+ProductBlock product_block(const std::vector<WeightedTile>& shapes, const ProductWish& wish,
+                           int64_t processors) {
+  const GpuMachine machine = machine_of_blocks(processors);
+  ProductBlock best = kBlocks[0];
+  double least = std::numeric_limits<double>::infinity();
+  for (ProductBlock block : kBlocks) {
+    if ((wish.rows != 0 && block.rows != wish.rows) ||
+        (wish.columns != 0 && block.columns != wish.columns) ||
+        (wish.cluster != 0 && block.cluster != wish.cluster)) {
+      continue;
+    }
+    for (int64_t splits : kSplits) {
+      bool fits = wish.splits == 0 ? may_split(shapes, splits) : splits == wish.splits;
+      if (!fits) continue;
+      block.splits = splits;
+      double ns = products_ns(shapes, block, machine);
+      if (ns >= least) continue;
+      best = block;
+      least = ns;
+    }
   }
   return best;
+}
+
+bool warpgroups_are_quicker(const std::vector<WeightedTile>& shapes, const ProductWish& wish,
+                            int64_t processors) {
+  const GpuMachine machine = machine_of_blocks(processors);
+  const TileBlocks warps = tile_blocks(shapes, {0, 0, wish.splits}, processors);
+  return products_ns(shapes, product_block(shapes, wish, processors), machine) <
+         tiles_ns(shapes, warps, machine);
 }
 
 }  // namespace common

@@ -1,9 +1,9 @@
-// What a product of halves takes on a GPU whose warpgroups multiply and whose copy engine brings
-// the operands: for searches, which predict the time of the blocks that the generator writes.
+// How blocks of warpgroups share a product of halves whose operands the copy engine brings, and
+// what that takes: for the generator, which cuts rows, columns and k, and for the search, which
+// predicts the time.
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "common/cost/gpu_time.h"
@@ -11,28 +11,45 @@
 
 namespace common {
 
-struct ProductShape {
-  double batch = 1, rows = 1, columns = 1, depth = 1;
-};
-
 // Of the product, that a block computes; blocks of a cluster lie below each other and copy the
 // right operand together.
 struct ProductBlock {
   int64_t rows = 128, columns = 256;
   int cluster = 2;
+  int64_t splits = 1;  // blocks that share a k at most
+
+  bool operator==(const ProductBlock&) const = default;
 };
 
-// Of one launch with those blocks, without what becomes of the product's elements and what device
-// memory moves.
-GpuKernelFacts product_facts(const ProductShape& shape, const ProductBlock& block);
+// What a schedule asks for; 0: anything.
+struct ProductWish {
+  int64_t rows = 0, columns = 0, cluster = 0, splits = 0;
+};
+// Of the schedule's parameters.
+constexpr ProductWish product_wish(int64_t warpgroups, int64_t clusters, int64_t splits) {
+  if (warpgroups <= 1) return {0, 0, clusters, splits};
+  return {warpgroups / 1000, warpgroups % 1000, clusters, splits};
+}
+
+// Blocks that share a k: as many as fill a GPU with `processors` multiprocessors once, where
+// `tiles` parts of the product have one each, at most those of the block.
+Expr product_parts(const Expr& tiles, const ProductBlock& block, int64_t processors);
+
+// Of one launch with those blocks, without what device memory moves.
+GpuKernelFacts product_facts(const TileShape& shape, const ProductBlock& block, int64_t processors);
 
 // Nanoseconds over all shapes, whose operands are copied, without the launch.
 double products_ns(const std::vector<WeightedTile>& shapes, const ProductBlock& block,
                    const GpuMachine& machine);
 
-// Adds to `other`, a kernel's facts without its product, those of the blocks that take least;
-// empty where the machine's warpgroups do not multiply.
-std::optional<GpuKernelFacts> product_facts(const ProductShape& shape, const GpuKernelFacts& other,
-                                            const GpuMachine& machine);
+// The block that takes least over all these shapes, one at least, on a GPU with `processors`
+// multiprocessors, and is as wished.
+ProductBlock product_block(const std::vector<WeightedTile>& shapes, const ProductWish& wish,
+                           int64_t processors);
+
+// Whether that takes less than the blocks of single warps which tile_blocks() chooses, with as many
+// splits.
+bool warpgroups_are_quicker(const std::vector<WeightedTile>& shapes, const ProductWish& wish,
+                            int64_t processors);
 
 }  // namespace common

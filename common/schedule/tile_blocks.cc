@@ -199,10 +199,10 @@ std::optional<TileBlocks> tile_blocks(const Contraction& contraction, const Tile
   return tile_blocks(*shapes, wish, processors);
 }
 
-std::optional<TileBlocks> tile_blocks(const Graph& body, const TileWish& wish, int64_t processors) {
+std::optional<std::vector<WeightedTile>> priced_tiles(const Graph& body) {
   auto narrow = tile_body(body);
   if (!narrow) return std::nullopt;
-  return tile_blocks(Contraction(*narrow, only_contraction(*narrow)), wish, processors);
+  return priced_tiles(Contraction(*narrow, only_contraction(*narrow)));
 }
 
 }  // namespace common

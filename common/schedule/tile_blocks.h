@@ -40,6 +40,8 @@ struct WeightedTile {
 
 // Of a contraction over the priced_sizes() of its symbols; empty where tile_shape() is.
 std::optional<std::vector<WeightedTile>> priced_tiles(const Contraction& contraction);
+// The same of a kernel's body as it is before it is lowered.
+std::optional<std::vector<WeightedTile>> priced_tiles(const Graph& body);
 // The machine by whose rates blocks are compared, with `processors` multiprocessors: rates of one
 // product decide for all, so that a plan's text depends on that number alone.
 GpuMachine machine_of_blocks(int64_t processors);
@@ -67,10 +69,8 @@ struct TileWish {
 // multiprocessors, by gpu_kernel_time(). A wish is kept where there are such blocks.
 TileBlocks tile_blocks(const std::vector<WeightedTile>& shapes, const TileWish& wish,
                        int64_t processors);
-// The same over the priced_sizes() of a contraction's symbols, or of a kernel's body as it is
-// before it is lowered; empty where tile_shape() is.
+// The same over the priced_sizes() of a contraction's symbols; empty where tile_shape() is.
 std::optional<TileBlocks> tile_blocks(const Contraction& contraction, const TileWish& wish,
                                       int64_t processors);
-std::optional<TileBlocks> tile_blocks(const Graph& body, const TileWish& wish, int64_t processors);
 
 }  // namespace common

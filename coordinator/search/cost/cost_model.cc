@@ -301,9 +301,9 @@ double predict_ns(common::Template form, std::span<const WeightedProfile> profil
     return sum;
   }
   if (form != common::Template::kAttention || values.online != 0) {
-    return gpu_predict_ns(
-        form, profiles, *terms.gpu,
-        {values.block_keys, values.block_rows, values.block_columns, values.splits, values.units});
+    return gpu_predict_ns(form, profiles, *terms.gpu,
+                          {values.block_keys, values.block_rows, values.block_columns,
+                           values.splits, values.units, values.product});
   }
   std::vector<WeightedProfile> twice(profiles.begin(), profiles.end());
   for (WeightedProfile& each : twice) {
@@ -318,13 +318,26 @@ namespace {
 // A tile has the same blocks whatever its symbols are.
 void as_generated(const common::Kernel& kernel, const common::GpuMachine& machine,
                   ScheduleValues& values) {
-  auto blocks =
-      common::tile_blocks(kernel.body, {values.block_rows, values.block_columns, values.splits},
-                          static_cast<int64_t>(machine.processors));
-  if (!blocks) return;
-  values.block_rows = blocks->rows;
-  values.block_columns = blocks->columns;
-  values.splits = blocks->splits;
+  const auto processors = static_cast<int64_t>(machine.processors);
+  const auto shapes = common::priced_tiles(kernel.body);
+  if (!shapes) return;
+  bool may_group =
+      common::warpgroups_multiply(machine.target) &&
+      std::all_of(shapes->begin(), shapes->end(), [](const common::WeightedTile& each) {
+        return each.shape.left.is_copied && each.shape.right.is_copied;
+      });
+  if (values.units == common::TileUnits::kQuicker) {
+    values.units = may_group && common::warpgroups_are_quicker(*shapes, values.product, processors)
+                       ? common::TileUnits::kWarpgroups
+                       : common::TileUnits::kWarps;
+  }
+  common::TileBlocks blocks = common::tile_blocks(
+      *shapes, {values.block_rows, values.block_columns, values.splits}, processors);
+  values.block_rows = blocks.rows;
+  values.block_columns = blocks.columns;
+  values.splits = blocks.splits;
+  const common::ProductBlock block = common::product_block(*shapes, values.product, processors);
+  values.product = {block.rows, block.columns, block.cluster, block.splits};
 }
 
 }  // namespace
@@ -352,6 +365,7 @@ double predict_ns(const common::Kernel& kernel, const std::vector<int64_t>& symb
     values.block_columns = value("block_columns");
     values.splits = value("splits");
     values.units = common::tile_units(value("warpgroups"), values.block_rows, values.block_columns);
+    values.product = common::product_wish(value("warpgroups"), value("clusters"), value("splits"));
     if (terms.gpu != nullptr) as_generated(kernel, *terms.gpu, values);
   }
   if (kernel.form == common::Template::kAttention) {

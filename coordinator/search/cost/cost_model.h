@@ -93,6 +93,7 @@ struct ScheduleValues {
   // Of attention and tiles on GPUs: `online` 0 computes scores twice.
   int64_t block_keys = 0, block_rows = 0, block_columns = 0, splits = 0, online = 1;
   common::TileUnits units = common::TileUnits::kQuicker;
+  common::ProductWish product;
   bool is_default = true;  // every parameter, those of no field here too
 };
 // Nanoseconds of one launch of a kernel over its profiles, one at least, whose weights sum to 1.

@@ -158,17 +158,46 @@ std::optional<GpuKernelFacts> flash_facts(const KernelProfile& profile,
   return f;
 }
 
-// What a product by warpgroups takes, whose operands the copy engine brings; empty where it is
-// none.
-std::optional<GpuKernelFacts> warpgroup_facts(Template form, const KernelProfile& profile,
-                                              GpuKernelFacts facts,
-                                              const common::GpuMachine& machine) {
+// A product whose operands the copy engine may bring, as a tile.
+common::TileShape copied_tile(const KernelProfile& profile) {
+  if (profile.tile) return *profile.tile;
+  auto whole = [](double value) { return static_cast<int64_t>(value); };
   const ContractionSize& size = profile.contraction;
-  if (form != Template::kTile || !size.is_half || !size.is_copied || size.groups > 0 ||
-      has_few_rows(size)) {
+  common::TileShape shape;
+  shape.batch = whole(size.batch);
+  shape.rows = whole(size.rows);
+  shape.columns = whole(size.columns);
+  shape.steps = whole(size.steps);
+  return shape;
+}
+
+// The blocks of warpgroups that multiply all of them; empty where none do.
+std::optional<common::ProductBlock> product_block_of(Template form,
+                                                     std::span<const WeightedProfile> profiles,
+                                                     const common::GpuMachine& machine,
+                                                     const BlockSchedule& schedule) {
+  if (form != Template::kTile || !common::warpgroups_multiply(machine.target) ||
+      schedule.units == common::TileUnits::kWarps) {
     return std::nullopt;
   }
-  return common::product_facts({size.batch, size.rows, size.columns, size.steps}, facts, machine);
+  std::vector<common::WeightedTile> shapes;
+  for (const WeightedProfile& each : profiles) {
+    const ContractionSize& size = each.profile.contraction;
+    bool is_copied = size.is_half && size.is_copied && size.groups == 0 && !has_few_rows(size);
+    if (!is_copied) return std::nullopt;
+    shapes.push_back({copied_tile(each.profile), each.weight});
+  }
+  return common::product_block(shapes, schedule.product, static_cast<int64_t>(machine.processors));
+}
+
+// `other` is the kernel without its product.
+GpuKernelFacts product_facts(const KernelProfile& profile, const GpuKernelFacts& other,
+                             const common::ProductBlock& block, const common::GpuMachine& machine) {
+  GpuKernelFacts f =
+      common::product_facts(copied_tile(profile), block, static_cast<int64_t>(machine.processors));
+  f.dram_bytes = other.dram_bytes;
+  f.thread_instructions += other.thread_instructions;
+  return f;
 }
 
 // Of a tile that tensor cores multiply, whose sizes are known, its blocks; empty for others.
@@ -262,8 +291,8 @@ double gpu_predict_ns(Template form, std::span<const WeightedProfile> profiles,
   common::DecodeBlocks blocks;
   if (decodes) blocks = blocks_of(profiles, machine, schedule);
   const auto tiles = tile_blocks_of(form, profiles, machine, schedule);
+  const auto products = product_block_of(form, profiles, machine, schedule);
   double sum = 0, by_warpgroups = 0;
-  bool may_group = schedule.units != common::TileUnits::kWarps;
   for (const WeightedProfile& each : profiles) {
     const GpuKernelFacts base = gpu_facts(form, each.profile);
     GpuKernelFacts facts = base;
@@ -279,13 +308,11 @@ double gpu_predict_ns(Template form, std::span<const WeightedProfile> profiles,
     if (!common::launches_overlap(machine.target)) facts.block_prefetch_bytes = 0;
     common::GpuKernelTime time = common::gpu_kernel_time(facts, machine);
     sum += each.weight * (time.launch_ns + time.total_ns);
-    auto grouped = may_group ? warpgroup_facts(form, each.profile, base, machine) : std::nullopt;
-    may_group = grouped.has_value();
-    if (!grouped) continue;
-    time = common::gpu_kernel_time(*grouped, machine);
+    if (!products) continue;
+    time = common::gpu_kernel_time(product_facts(each.profile, base, *products, machine), machine);
     by_warpgroups += each.weight * (time.launch_ns + time.total_ns);
   }
-  if (!may_group) return sum;
+  if (!products) return sum;
   return schedule.units == common::TileUnits::kWarpgroups ? by_warpgroups
                                                           : std::min(sum, by_warpgroups);
 }

@@ -5,7 +5,7 @@
 
 #include "common/cost/gpu_time.h"
 #include "common/ir/llir/llir.h"
-#include "common/schedule/tile_blocks.h"
+#include "common/schedule/product_blocks.h"
 #include "coordinator/search/cost/kernel_profile.h"
 
 namespace coordinator {
@@ -18,6 +18,7 @@ common::GpuKernelFacts gpu_facts(common::Template form, const KernelProfile& pro
 struct BlockSchedule {
   int64_t block_keys = 0, block_rows = 0, block_columns = 0, splits = 0;
   common::TileUnits units = common::TileUnits::kQuicker;
+  common::ProductWish product;
 };
 
 // Nanoseconds of one launch on that machine, over all the profiles, the launch itself included. An

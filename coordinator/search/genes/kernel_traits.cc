@@ -303,6 +303,7 @@ double predict_ns(const KernelTraits& traits, ScheduleCode code) {
     values.block_columns = value(kTileColumns);
     values.splits = value(kTileSplits);
     values.units = common::tile_units(value(kWarpgroups), values.block_rows, values.block_columns);
+    values.product = common::product_wish(value(kWarpgroups), value(kClusters), values.splits);
   }
   return predict_ns(traits.form, traits.profiles, values, *traits.terms);
 }

@@ -13,11 +13,13 @@ namespace worker {
 // number `split`, the C expression `block` modulo `splits`.
 std::string cuda_split_range(int64_t splits, const std::string& lo, const std::string& hi,
                              int64_t step, const std::string& block = "blockIdx.x");
-// The same where `splits` is a C expression.
-std::string cuda_split_range(const std::string& splits, const std::string& length, int64_t step);
+// The same where `splits` is a C expression, of steps from 0 to `length`.
+std::string cuda_split_range(const std::string& splits, const std::string& length, int64_t step,
+                             const std::string& block);
 
 // Ends all blocks but the last of `parts` that come here.
 std::string cuda_split_join(int64_t splits);
-std::string cuda_split_join(const std::string& splits);
+// The same of those that share number `result`, a C expression.
+std::string cuda_split_join_at(const std::string& result);
 
 }  // namespace worker

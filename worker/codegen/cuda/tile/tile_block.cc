@@ -62,10 +62,7 @@ void CudaTileBlock::begin(int64_t shared_bytes, const Expr& splits, int64_t kept
   const Expr sharing = splits * Expr(size_.cluster);
   units_ = contraction_.batch_size() * tiles_m * tiles_n * sharing;
   std::string block = "(int64_t)blockIdx.x";
-  if (is_split() || size_.cluster > 1) {
-    block = cat("(int64_t)(blockIdx.x / ", size_.cluster > 1 ? cat(size_.cluster) : this->splits(),
-                ")");
-  }
+  if (is_split() || size_.cluster > 1) block = cat("(int64_t)(blockIdx.x / ", sharers(), ")");
   const char* row = size_.cluster == 1 ? "m0" : "cluster_m0";
   std::string down = writer_.rare_text(tiles_m);
   std::string across = writer_.rare_text(tiles_n);
@@ -98,8 +95,9 @@ void CudaTileBlock::begin(int64_t shared_bytes, const Expr& splits, int64_t kept
 
 void CudaTileBlock::declare_part(int64_t depth) {
   if (!is_split()) return;
-  lines(splits_.is_constant() ? cuda_split_range(splits_.constant(), "0", k_size(), depth)
-                              : cuda_split_range(splits(), k_size(), depth));
+  const std::string block = size_.cluster > 1 ? cat("blockIdx.x / ", size_.cluster) : "blockIdx.x";
+  lines(splits_.is_constant() ? cuda_split_range(splits_.constant(), "0", k_size(), depth, block)
+                              : cuda_split_range(splits(), k_size(), depth, block));
 }
 
 void CudaTileBlock::declare_steps(int64_t depth) {
@@ -136,10 +134,39 @@ void CudaTileBlock::share_sums(int64_t count,
     left += cat("q", member(k), " = ", sum(cat("(i * ", width, " + ", k, ")")), ";\n");
   }
   lines(cat("if (parts > 1) {\n", left, "((", vector, "*)kept)[i * ", size_.threads,
-            " + tid] = q;\n}\n", cuda_split_join(splits()),
-            "\nconst int64_t stride = scratch_stride / (int64_t)sizeof(", vector, ");\nconst ",
-            vector, "* from = (const ", vector, "*)kept - split * stride;\n", sums(" = "),
+            " + tid] = q;\n}\n", join(vector), sums(" = "),
             "for (int p = 1; p < parts; ++p) {\nfrom += stride;\n", sums(" += "), "}\n}"));
+}
+
+void CudaTileBlock::spread_sums(
+    int64_t count, const std::string& held,
+    const std::function<std::string(const std::string& i)>& sum,
+    const std::function<std::string(const std::string& thread, const std::string& four)>& take) {
+  lines(cat("const int held = ", held, ";\nif (tid < held) {\n", unrolled_loop("i", count / 4),
+            " {\n((float4*)kept)[i * ", size_.threads, " + tid] = make_float4(", sum("i * 4"), ", ",
+            sum("i * 4 + 1"), ", ", sum("i * 4 + 2"), ", ", sum("i * 4 + 3"), ");\n}\n}\n",
+            join("float4"), "#pragma unroll 1\nfor (int e = tid; e < held * ", count / 4,
+            "; e += ", size_.threads, ") {\nconst int t = e % held, i = e / held;\n",
+            "const float4* part = from + i * ", size_.threads, " + t;\nfloat4 q = *part;\n",
+            "#pragma unroll 8\nfor (int p = 1; p < parts; ++p) {\npart += stride;\n",
+            "const float4 x = *part;\nq.x += x.x;\nq.y += x.y;\nq.z += x.z;\nq.w += x.w;\n}\n",
+            take("t", "i"), "\n}"));
+}
+
+std::string CudaTileBlock::sharers() const {
+  if (size_.cluster == 1) return splits();
+  return is_split() ? cat("(", splits(), " * ", size_.cluster, ")") : cat(size_.cluster);
+}
+
+std::string CudaTileBlock::join(const std::string& vector) const {
+  const bool is_alone = size_.cluster == 1;
+  const std::string result = is_alone ? cat("blockIdx.x / ", splits())
+                                      : cat("(int64_t)(blockIdx.x / ", sharers(), ") * ",
+                                            size_.cluster, " + blockIdx.x % ", size_.cluster);
+  return cat(cuda_split_join_at(result),
+             "\nconst int64_t stride = ", is_alone ? "" : cat(size_.cluster, " * "),
+             "scratch_stride / (int64_t)sizeof(", vector, ");\nconst ", vector, "* from = (const ",
+             vector, "*)kept - split * stride;\n");
 }
 
 Expr CudaTileBlock::bind_clamped(const std::string& position, const Expr& extent, bool clamp,
@@ -269,14 +296,19 @@ Result<GpuFunction> CudaTileBlock::finish() {
   return function;
 }
 
+Expr cuda_tiles(const Contraction& contraction, const CudaBlockSize& size) {
+  const common::TileProblem& p = contraction.problem();
+  return contraction.batch_size() * ceil_div(p.m_size, size.rows * size.cluster) *
+         Expr(size.cluster) * ceil_div(p.n_size, size.columns);
+}
+
 int64_t cuda_tile_splits(const Contraction& contraction, const CudaBlockSize& size, int64_t depth,
                          const common::Schedule& schedule,
                          const std::vector<common::SymbolRange>& symbols,
                          const CudaMachine& machine) {
   if (contraction.group() != nullptr) return 1;
   const common::TileProblem& p = contraction.problem();
-  Expr blocks =
-      contraction.batch_size() * ceil_div(p.m_size, size.rows) * ceil_div(p.n_size, size.columns);
+  Expr blocks = cuda_tiles(contraction, size);
   int64_t wanted = schedule_value(schedule, common::Template::kTile, "splits");
   int64_t splits =
       common::gpu_splits(blocks, p.k_size, depth * kStepsMin, wanted, symbols, machine.processors);

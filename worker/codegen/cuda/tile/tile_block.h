@@ -79,6 +79,15 @@ class CudaTileBlock {
   // Where blocks share a k, all but the last one to finish leave their `count` sums of each thread,
   // whose i-th `sum` spells, and end; in that one the sums become those of all, in their order.
   void share_sums(int64_t count, const std::function<std::string(const std::string& i)>& sum);
+  // The same where the first `held` threads have sums, whose number is a multiple of 4, and all
+  // threads of the last block put them together: `take` spells what becomes of a float4 `q`, of
+  // a thread's sums from `four` * 4 on.
+  void spread_sums(
+      int64_t count, const std::string& held,
+      const std::function<std::string(const std::string& i)>& sum,
+      const std::function<std::string(const std::string& thread, const std::string& four)>& take);
+  // Whether blocks may share a k: then C variable `parts` says how many do.
+  bool is_split() const { return !splits_.is_constant(1); }
 
   // Stores what the body makes of rows [first, first + rows) of the block, which all threads see in
   // shared memory at stage[row - first][column].
@@ -91,8 +100,12 @@ class CudaTileBlock {
   int64_t store_width(bool along_rows, const std::string& first, int64_t rows) const;
   common::Expr bind_clamped(const std::string& position, const common::Expr& extent, bool clamp,
                             bool outer);
-  bool is_split() const { return !splits_.is_constant(1); }
   std::string splits() const { return splits_.is_constant() ? splits_.text() : "splits"; }
+  // Blocks next to each other that compute one part of the product, or parts below each other.
+  std::string sharers() const;
+  // Ends all blocks of a result but the last; there, `from` are the first part's elements, which
+  // are `stride` from those of the next.
+  std::string join(const std::string& vector) const;
 
   const common::Graph& body_;
   const common::Contraction& contraction_;
@@ -108,6 +121,9 @@ class CudaTileBlock {
   bool flows_ = true;
   std::optional<CudaRowRuns> runs_;
 };
+
+// Parts of the product that a block each computes, whole clusters of them.
+common::Expr cuda_tiles(const common::Contraction& contraction, const CudaBlockSize& size);
 
 // Turns a contraction's block size into a guess of its cost, for choosing among sizes: waves of
 // blocks on the machine's processors, over the symbols' priced_sizes(), times the work of one

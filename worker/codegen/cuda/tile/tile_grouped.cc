@@ -77,14 +77,16 @@ Schedule with_blocks(Schedule schedule, const Contraction& contraction,
          each.weight});
   }
   common::GroupedBlocks blocks = common::grouped_blocks(shapes, machine.processors);
-  auto give = [&](std::string_view name, int64_t wanted) {
-    if (schedule_value(schedule, common::Template::kTile, name) != 0) return;
+  auto set = [&](std::string_view name, int64_t value) {
     std::erase_if(schedule, [&](const auto& p) { return p.name == name; });
-    schedule.push_back({std::string(name), wanted});
+    schedule.push_back({std::string(name), value});
+  };
+  auto give = [&](std::string_view name, int64_t value) {
+    if (schedule_value(schedule, common::Template::kTile, name) == 0) set(name, value);
   };
   give("block_columns", blocks.columns);
   give("block_rows", blocks.rows);
-  give("splits", 1);
+  set("splits", 1);
   std::sort(schedule.begin(), schedule.end());
   return schedule;
 }

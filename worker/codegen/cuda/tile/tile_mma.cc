@@ -26,11 +26,7 @@ namespace {
 // Blocks that share a k: as many as fill the machine, at most those of the choice.
 Expr sharing_blocks(const Contraction& c, const TileBlocks& blocks, const CudaMachine& machine) {
   if (blocks.splits == 1) return 1;
-  auto tiles = [](const Expr& size, int64_t step) {
-    return common::floor_div(size + Expr(step - 1), step);
-  };
-  Expr all = c.batch_size() * tiles(c.problem().m_size, blocks.rows) *
-             tiles(c.problem().n_size, blocks.columns);
+  Expr all = cuda_tiles(c, {blocks.rows, blocks.columns});
   Expr fill = common::floor_div(common::kTileBlocksSm * machine.processors, all);
   return common::max(1, common::min(blocks.splits, fill));
 }

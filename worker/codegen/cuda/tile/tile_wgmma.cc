@@ -36,7 +36,6 @@ class WgmmaEmitter {
     stages_.declare();
     products_.declare_matrices();
     steps();
-    products_.share_sums();
     products_.store();
     return block_.finish();
   }

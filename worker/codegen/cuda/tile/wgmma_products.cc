@@ -56,16 +56,37 @@ void WgmmaProducts::multiply(const std::string& stage) {
   w_.line("lf_wgmma_commit();");
 }
 
-void WgmmaProducts::share_sums() {
-  block_.share_sums(sums(), [](const std::string& i) { return cat("sum[", i, "]"); });
+std::string WgmmaProducts::held_threads() const {
+  const CudaBlockSize& size = block_.size();
+  const common::Expr& rows = block_.contraction().problem().m_size;
+  if (common::exact_div(rows, common::Expr(size.rows * size.cluster))) return cat(size.threads);
+  return cat("(int)(lf_max_i64(lf_min_i64(", w_.rare_text(rows), " - m0 * ", size.rows, ", ",
+             size.rows, "), 0) + 15) / 16 * 32");
 }
 
 void WgmmaProducts::store() {
   const CudaBlockSize& size = block_.size();
   block_.lines(cat("float (* const stage)[", size.columns + kPad, "] = (float (*)[",
-                   size.columns + kPad, "])memory;\n", unrolled_loop("i", sums()),
+                   size.columns + kPad, "])memory;"));
+  if (block_.is_split()) {
+    w_.open(true);
+    block_.spread_sums(
+        sums(), held_threads(), [](const std::string& i) { return cat("sum[", i, "]"); },
+        [](const std::string& t, const std::string& four) {
+          std::string row = cat(t, " / 32 * 16 + ", t, " % 32 / 4");
+          std::string column = cat(four, " * 8 + ", t, " % 4 * 2");
+          return cat("stage[", row, "][", column, "] = q.x;\nstage[", row, "][", column,
+                     " + 1] = q.y;\nstage[", row, " + 8][", column, "] = q.z;\nstage[", row,
+                     " + 8][", column, " + 1] = q.w;");
+        });
+    w_.close("if (parts > 1)");
+    w_.open(true);
+  }
+  block_.lines(cat(unrolled_loop("i", sums()),
                    " stage[tid / 32 * 16 + lane / 4 + i / 2 % 2 * 8][i / 4 * 8 + lane % 4 * 2 + "
-                   "i % 2] = sum[i];\n__syncthreads();"));
+                   "i % 2] = sum[i];"));
+  if (block_.is_split()) w_.close("else");
+  block_.lines("__syncthreads();");
   block_.store("0", size.rows);
 }
 

@@ -33,9 +33,8 @@ class WgmmaProducts {
   void declare_matrices();
   // Begins the products of stage `stage`, a C expression, and ends their group.
   void multiply(const std::string& stage);
-  // After the last product.
-  void share_sums();
-  // Stores the block from the sums, which go through shared memory.
+  // After the last product: adds what blocks share, and stores the block from the sums, which go
+  // through shared memory.
   void store();
 
  private:
@@ -44,6 +43,8 @@ class WgmmaProducts {
 
   // A row of chunks, in bytes: what is permuted as one.
   int64_t swizzle(const CudaTileStages::Operand& x) const;
+  // Threads whose warps have rows of the product, a C expression.
+  std::string held_threads() const;
   // From a step of 16 k to the next, in 16 bytes.
   int64_t step_units(const CudaTileStages::Operand& x) const;
 

@@ -1,10 +1,7 @@
 #include "worker/codegen/cuda/tile/wgmma_size.h"
 
 #include <algorithm>
-#include <limits>
-#include <vector>
 
-#include "common/schedule/product_blocks.h"
 #include "worker/codegen/cuda/text/text.h"
 #include "worker/codegen/cuda/tile/operand_map.h"
 #include "worker/codegen/cuda/tile/wgmma_products.h"
@@ -47,32 +44,25 @@ int64_t choose_stages(const Schedule& schedule, const WgmmaSize& size) {
                     WgmmaProducts::kStagesMin, WgmmaProducts::kStagesMax);
 }
 
-// What the schedule allows, in its order.
-std::vector<WgmmaSize> sizes_of(const Schedule& schedule, bool is_copied) {
-  const int64_t wanted = given(schedule, "warpgroups"), clusters = given(schedule, "clusters");
-  std::vector<WgmmaSize> sizes;
-  for (const common::ScheduleChoice& choice : schedule_parameters(common::Template::kTile)) {
-    if (choice.name != "warpgroups") continue;
-    for (int64_t block : choice.values) {
-      // 0 and 1 are no sizes.
-      if (block <= 1 || (wanted != 0 && block != wanted)) continue;
-      for (int cluster : {1, 2}) {
-        bool fits = is_copied ? clusters == 0 || clusters == cluster : cluster == 1;
-        if (!fits) continue;
-        sizes.push_back({block / 1000, block % 1000, 0, cluster, is_copied});
-        sizes.back().stages = choose_stages(schedule, sizes.back());
-      }
-    }
-  }
-  return sizes;
+// What the schedule asks for. Only the copy engine serves clusters.
+common::ProductWish wish_of(const Schedule& schedule, bool is_copied) {
+  return common::product_wish(given(schedule, "warpgroups"),
+                              is_copied ? given(schedule, "clusters") : 1,
+                              given(schedule, "splits"));
+}
+
+WgmmaSize size_of(const common::ProductBlock& block, const Schedule& schedule, bool is_copied) {
+  WgmmaSize size{block.rows, block.columns, 0, block.cluster, is_copied};
+  size.stages = choose_stages(schedule, size);
+  return size;
 }
 
 }  // namespace
 
 std::optional<WgmmaSize> given_wgmma_size(const Schedule& schedule) {
-  std::vector<WgmmaSize> sizes = sizes_of(schedule, false);
-  if (given(schedule, "warpgroups") <= 1 || sizes.empty()) return std::nullopt;
-  return sizes.front();
+  if (given(schedule, "warpgroups") <= 1) return std::nullopt;
+  const common::ProductWish wish = wish_of(schedule, false);
+  return size_of({wish.rows, wish.columns, 1}, schedule, false);
 }
 
 std::optional<WgmmaSize> choose_wgmma_size(const Contraction& contraction, const Schedule& schedule,
@@ -87,25 +77,16 @@ std::optional<WgmmaSize> choose_wgmma_size(const Contraction& contraction, const
   if (units == common::TileUnits::kQuicker && !is_copied) return std::nullopt;
   auto shapes = common::priced_tiles(contraction);
   if (!shapes) return std::nullopt;
-  const common::GpuMachine rates = common::machine_of_blocks(machine.processors);
-  std::optional<WgmmaSize> best;
-  double least = std::numeric_limits<double>::infinity();
-  if (units == common::TileUnits::kQuicker) {
-    common::TileWish wish{0, 0, given(schedule, "splits")};
-    least =
-        common::tiles_ns(*shapes, common::tile_blocks(*shapes, wish, machine.processors), rates);
+  const common::ProductWish wish = wish_of(schedule, is_copied);
+  if (units == common::TileUnits::kQuicker &&
+      !common::warpgroups_are_quicker(*shapes, wish, machine.processors)) {
+    return std::nullopt;
   }
-  for (const WgmmaSize& size : sizes_of(schedule, is_copied)) {
-    double ns = common::products_ns(*shapes, {size.rows, size.columns, size.cluster}, rates);
-    if (ns >= least) continue;
-    best = size;
-    least = ns;
-  }
-  if (best && best->cluster == 1) {
-    best->splits = cuda_tile_splits(contraction, best->block(), WgmmaProducts::kDepth, schedule,
-                                    contraction.body().symbols, machine);
-  }
-  return best;
+  const common::ProductBlock block = common::product_block(*shapes, wish, machine.processors);
+  WgmmaSize size = size_of(block, schedule, is_copied);
+  size.splits =
+      common::product_parts(cuda_tiles(contraction, size.block()), block, machine.processors);
+  return size;
 }
 
 }  // namespace worker

@@ -5,6 +5,7 @@
 
 #include "common/ir/llir/llir.h"
 #include "common/lowering/body/contraction.h"
+#include "common/schedule/product_blocks.h"
 #include "worker/codegen/cuda/text/machine.h"
 #include "worker/codegen/cuda/tile/tile_block.h"
 
@@ -12,9 +13,9 @@ namespace worker {
 
 struct WgmmaSize {
   int64_t rows = 128, columns = 128, stages = 4;
-  int cluster = 1;         // blocks below each other that copy the right operand together
-  bool is_copied = false;  // the copy engine brings both operands, by tensor maps
-  int64_t splits = 1;      // blocks that share a k
+  int cluster = 1;          // blocks below each other that copy the right operand together
+  bool is_copied = false;   // the copy engine brings both operands, by tensor maps
+  common::Expr splits = 1;  // blocks that share a k
   CudaBlockSize block() const {
     return {rows, columns, static_cast<int>(rows / 64 * 128), cluster};
   }
