@@ -63,6 +63,7 @@ class ChainSearch {
     }
     if (best_) shift_ends();
     if (best_) shrink_carried();
+    if (best_) narrow_carried();
     return std::move(best_);
   }
 
@@ -195,16 +196,21 @@ class ChainSearch {
     }
   }
 
-  // Of all that the chain carries, as far as sizes are known.
+  // As far as sizes are known.
+  double elements_of(NodeId id) const {
+    double elements = 1;
+    for (const Expr& size : graph_.node(id).shape) {
+      if (size.is_constant()) elements *= static_cast<double>(size.constant());
+    }
+    return elements;
+  }
+  double bytes_of(NodeId id) const {
+    return elements_of(id) * static_cast<double>(dtype_size(graph_.node(id).dtype));
+  }
+  // Of all that the chain carries.
   double carried_elements(const Chain& chain) const {
     double sum = 0;
-    for (const CarriedValue& value : chain.carried) {
-      double elements = 1;
-      for (const Expr& size : graph_.node(value.initial).shape) {
-        if (size.is_constant()) elements *= static_cast<double>(size.constant());
-      }
-      sum += elements;
-    }
+    for (const CarriedValue& value : chain.carried) sum += elements_of(value.initial);
     return sum;
   }
 
@@ -250,6 +256,53 @@ class ChainSearch {
     }
   }
 
+  // The places that one carried value goes through, none of which is read by two: its only reader,
+  // that one's, and so on.
+  std::vector<Tuple> way_of_carried(const Chain& chain) const {
+    std::vector<Tuple> way;
+    if (chain.carried.size() != 1) return way;
+    const CarriedValue& value = chain.carried[0];
+    std::pair<NodeId, NodeId> now{value.initial, value.place[value.place.size() - 2]};
+    while (true) {
+      const Tuple* reader = nullptr;
+      for (const Tuple& place : chain.interior) {
+        const Node &first = graph_.node(place.front()), &last = graph_.node(place.back());
+        for (size_t k = 0; k < first.operands.size(); ++k) {
+          if (std::pair{first.operands[k], last.operands[k]} != now) continue;
+          if (reader != nullptr && reader != &place) return way;
+          reader = &place;
+        }
+      }
+      bool goes_on = reader != nullptr && can_anchor(reader->front()) &&
+                     graph_.node(reader->front()).shape == graph_.node(now.first).shape;
+      if (!goes_on) return way;
+      way.push_back(*reader);
+      now = {reader->front(), reader->back()};
+    }
+  }
+
+  // What is carried is stored, so the blocks end behind what makes it of a narrower type, or behind
+  // what follows that in a type as narrow: a bound of a rounded sum, not the sum.
+  void narrow_carried() {
+    constexpr double kLess = 0.5;
+    const std::vector<Tuple> way = way_of_carried(*best_);
+    double least = kLess * bytes_of(best_->carried[0].initial);
+    for (const Tuple& place : way) {
+      const double bytes = bytes_of(place.front());
+      if (bytes > least) continue;
+      // What the first one reads was computed outside of the blocks.
+      Tuple anchors = continued(Tuple(place.begin() + 1, place.end()));
+      if (anchors.size() < 2) continue;
+      auto chain = find_chain(graph_, extended(std::move(anchors)));
+      bool is_narrow = chain && chain->carried.size() == 1 &&
+                       bytes_of(chain->carried[0].initial) <= bytes &&
+                       chain->saved() >= best_->saved() / 8 * 7;
+      if (!is_narrow) continue;
+      best_ = std::move(chain);
+      least = bytes;
+    }
+  }
+
   // With the blocks that follow the last.
   Tuple continued(Tuple anchors) {
     auto has_last = [&](const Tuple& members) {
@@ -257,12 +310,13 @@ class ChainSearch {
     };
     auto members = std::ranges::find_if(same_operation_, has_last);
     if (members == same_operation_.end()) return anchors;
-    size_t saved = last_pair(anchors).saved;
+    size_t saved = anchors.size() > 1 ? last_pair(anchors).saved : 1;
     size_t tried = 0;
     for (auto next = std::ranges::upper_bound(*members, anchors.back());
          next != members->end() && tried < kMaxPairsPerNode; ++next, ++tried) {
       if (pair(anchors.back(), *next).saved < saved) continue;
       anchors.push_back(*next);
+      saved = std::max(saved, last_pair(anchors).saved);
       tried = 0;
     }
     return anchors;

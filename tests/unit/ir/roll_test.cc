@@ -304,6 +304,40 @@ TEST(Roll, CarriesSumsAndNotTheProductsThatTheyAreOf) {
   }
 }
 
+// Residual blocks of a network whose values are rounded: each adds to the bound of the sum before.
+Graph residual(int blocks) {
+  GraphBuilder b;
+  auto rounded = [&](NodeId x) { return b.cast(b.cast(x, DType::kBfloat16), DType::kFloat32); };
+  auto weight = [&] { return b.input(InputKind::kWeight, DType::kFloat32, {16, 16}, "w"); };
+  NodeId x = b.input(InputKind::kUser, DType::kFloat32, {5, 16}, "x");
+  NodeId sum = b.binary(BinaryOp::kAdd, b.unary(UnaryOp::kExp, x), dense(b, x, weight()));
+  for (int k = 0; k < blocks; ++k) {
+    NodeId y = rounded(b.binary(BinaryOp::kMax, rounded(sum), b.scalar(DType::kFloat32, 0)));
+    sum = b.binary(BinaryOp::kAdd, y, rounded(dense(b, b.unary(UnaryOp::kTanh, y), weight())));
+  }
+  NodeId last = rounded(b.binary(BinaryOp::kMax, rounded(sum), b.scalar(DType::kFloat32, 0)));
+  b.output(b.unary(UnaryOp::kSin, last));
+  return b.finish();
+}
+
+// Fails when blocks end at the sums, which are stored in twice the bytes and rounded by each
+// reader.
+TEST(Roll, CarriesRoundedValues) {
+  for (int blocks : {2, 3, 6}) {
+    Graph graph = residual(blocks);
+    Graph rolled = roll(graph);
+    ASSERT_EQ(loops(rolled).size(), 1u) << print(rolled);
+    const auto& loop = attr<LoopAttr>(*loops(rolled)[0]);
+    EXPECT_EQ(loop.trip_count, blocks) << print(rolled);
+    ASSERT_EQ(loop.carried, 1);
+    EXPECT_EQ(loop.body->inputs[0].dtype, DType::kBfloat16) << print(rolled);
+    // What is carried has been bounded: the block's first operation is not that.
+    const Node& result = loop.body->node(loop.body->outputs[0].node);
+    EXPECT_EQ(loop.body->node(result.operands[0]).op, Op::kBinary) << print(rolled);
+    EXPECT_EQ(graph_hash(unroll(rolled)), graph_hash(graph));
+  }
+}
+
 // No cut carries less than another.
 TEST(Roll, EndsWhereNothingIsCarriedAtAll) {
   EXPECT_EQ(loops(roll(recurrent(0, 64, 12))).size(), 1u);
