@@ -163,23 +163,25 @@ std::optional<CodeValue> SharedLoops::load(const std::string& pointer, DType dty
   if (const CodeValue* known = w_.find(key)) {
     name = known->text;
   } else {
-    CodeWriter::Outward outward(w_, loop->level);
+    // What does not change from block to block is loaded before the loop over them.
+    const int level = std::min(loop->level, std::max(w_.level_of(first), w_.barrier()));
+    CodeWriter::Outward outward(w_, level);
     std::string type = vector_of(dtype, loop->width);
-    name = load_vector(*loop, type, pointer, first);
-    w_.remember(key, {name, loop->level, -1});
+    name = load_vector(*loop, level, type, pointer, first);
+    w_.remember(key, {name, level, -1});
     int64_t size = dtype_size(dtype);
-    note_access(first, size, size * loop->width, false, loop->level, loop->next >= 0);
+    note_access(first, size, size * loop->width, false, level, loop->next >= 0);
   }
   return w_.declare(w_.level_of_index(loop->index), c_value_type(dtype), "v",
                     cat(name, "[", w_.index_name(loop->index), "]"));
 }
 
-std::string SharedLoops::load_vector(Loop& loop, const std::string& type,
+std::string SharedLoops::load_vector(Loop& loop, int level, const std::string& type,
                                      const std::string& pointer, const Expr& first) {
-  std::string name = load_ahead(loop, type, pointer, first);
+  std::string name = level == loop.level ? load_ahead(loop, type, pointer, first) : "";
   if (!name.empty()) return name;
   return w_
-      .declare(loop.level, cat("LfVec", type), "x",
+      .declare(level, cat("LfVec", type), "x",
                cat("lf_load", type, "(", pointer, " + ", w_.text(first), ")"))
       .text;
 }

@@ -109,8 +109,8 @@ class SharedLoops {
     int next = -1;            // index of the blocks one step later, where vectors are loaded ahead
   };
   // A vector of `type` from `pointer` + first, which belongs to the step of the innermost scope.
-  std::string load_vector(Loop& loop, const std::string& type, const std::string& pointer,
-                          const Expr& first);
+  std::string load_vector(Loop& loop, int level, const std::string& type,
+                          const std::string& pointer, const Expr& first);
   // The same, begun one step before; empty where what `first` needs is not known before the loop.
   std::string load_ahead(Loop& loop, const std::string& type, const std::string& pointer,
                          const Expr& first);

@@ -14,7 +14,7 @@ namespace worker {
 struct OperandMap {
   common::TensorMap map;
   bool along_k = false;
-  int64_t k_run = 0;  // elements of k that follow each other; 0: all
+  int64_t k_run = 0;           // elements of k that follow each other; 0: all
   std::vector<size_t> labels;  // of the batch's
 };
 

@@ -48,7 +48,8 @@ CudaTileBlock::CudaTileBlock(const Graph& body, const Contraction& contraction, 
       size_(size),
       writer_(body.symbols),
       emitter_(body, writer_),
-      type_(c_value_type(contraction.node().dtype)) {
+      type_(c_value_type(contraction.node().dtype)),
+      filled_(contraction.problem().k_size) {
   if (contraction.group() != nullptr) runs_.emplace(*contraction.group(), size.rows, size.threads);
 }
 
@@ -98,6 +99,11 @@ void CudaTileBlock::declare_part(int64_t depth) {
   const std::string block = size_.cluster > 1 ? cat("blockIdx.x / ", size_.cluster) : "blockIdx.x";
   lines(splits_.is_constant() ? cuda_split_range(splits_.constant(), "0", k_size(), depth, block)
                               : cuda_split_range(splits(), k_size(), depth, block));
+}
+
+void CudaTileBlock::declare_steps(int64_t depth, const Expr& filled) {
+  filled_ = filled;
+  declare_steps(depth);
 }
 
 void CudaTileBlock::declare_steps(int64_t depth) {
@@ -225,6 +231,10 @@ int64_t CudaTileBlock::store_width(bool along_rows, const std::string& first, in
   return common::exact_div(along_rows ? p.m_size : p.n_size, Expr(width)) ? width : 1;
 }
 
+bool CudaTileBlock::stores_wide() const {
+  return !contraction_.output_runs_along_rows() && store_width(false, "0", size_.rows) == 8;
+}
+
 void CudaTileBlock::store(const std::string& first, int64_t rows) {
   const common::TileProblem& p = contraction_.problem();
   const bool along_rows = contraction_.output_runs_along_rows();
@@ -243,22 +253,39 @@ void CudaTileBlock::store(const std::string& first, int64_t rows) {
   };
   const Expr down = common::floor_div(p.m_size, Expr(tall));
   const Expr across = common::floor_div(p.n_size, Expr(wide));
-  writer_.open(true);
   int64_t fast = along_rows ? rows / tall : size_.columns / wide;
-  writer_.line(cat("const int row = e ", along_rows ? "%" : "/", " ", fast, ", column = e ",
-                   along_rows ? "/" : "%", " ", fast, ";"));
+  // Where a thread stays in its columns, what it reads for them is read once.
+  const bool stays = !along_rows && size_.threads % fast == 0 &&
+                     common::exact_div(p.n_size, Expr(size_.columns)).has_value();
+  if (stays) {
+    lines(cat("const int column = tid % ", fast, ";"));
+    own("n", "n0", size_.columns / wide, "column", across, 1);
+  }
+  const int outer = writer_.depth();
+  writer_.open(!stays);
+  writer_.line(cat("const int row = e ", along_rows ? "%" : "/", " ", fast, ";"));
+  if (!stays) {
+    writer_.line(cat("const int column = e ", along_rows ? "/" : "%", " ", fast, ";"));
+  }
   std::string inside = own("m", "m0", size_.rows / tall, cat(first, " + row"), down, size_.cluster);
-  std::string right = own("n", "n0", size_.columns / wide, "column", across, 1);
+  std::string right = stays ? "" : own("n", "n0", size_.columns / wide, "column", across, 1);
   if (!inside.empty() && !right.empty()) inside += runs_ ? " && " : " & ";
   inside += right;
-  writer_.open(true);
+  writer_.open(!inside.empty());
   Expr m = Expr::index(writer_.bind_index("m", down, writer_.depth()));
-  Expr n = Expr::index(writer_.bind_index("n", across, writer_.depth()));
+  Expr n = Expr::index(writer_.bind_index("n", across, stays ? outer : writer_.depth()));
   std::string place = "[row][column]";
   common::Team team;
   team.level = writer_.depth();
   team.vector = width;
   emitter_.set_team(team);
+  if (is_permuted_) {
+    lines(
+        "const int turn = column / 4 % 2 * 4;\n"
+        "const float4 low = *(const float4*)&stage[row][column * 8 + turn];\n"
+        "const float4 high = *(const float4*)&stage[row][column * 8 + 4 - turn];\n"
+        "const float sums[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};");
+  }
   if (width > 1) {
     Expr& chunk = along_rows ? m : n;
     Expr neighbour = emitter_.team().open_block(chunk);
@@ -266,10 +293,12 @@ void CudaTileBlock::store(const std::string& first, int64_t rows) {
     chunk = neighbour;
     place = along_rows ? cat("[row * ", width, " + ", step, "][column]")
                        : cat("[row][column * ", width, " + ", step, "]");
+    if (is_permuted_) place = cat("[", step, "]");
   }
   Indices at = contraction_.product_at(batch_, m, n);
   for (Expr& index : at) index = writer_.simplify(index);
-  CodeValue x = writer_.declare(writer_.depth(), type_, "c", cat("stage", place));
+  CodeValue x =
+      writer_.declare(writer_.depth(), type_, "c", cat(is_permuted_ ? "sums" : "stage", place));
   writer_.remember({contraction_.id(), 0, at}, x);
   flows_ = flows_ && store_flows(contraction_.id(), at, body_, emitter_, writer_);
   if (width > 1) emitter_.team().close();

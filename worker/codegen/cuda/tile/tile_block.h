@@ -66,7 +66,7 @@ class CudaTileBlock {
   }
   // Whether a table in shared memory says which rows of the side the block has.
   bool is_by_table(common::Side side) const { return runs_ && side == common::Side::kLeft; }
-  std::string k_size() const { return writer_.rare_text(contraction_.problem().k_size); }
+  std::string k_size() const { return writer_.rare_text(filled_); }
 
   // Where blocks share a k, declares this one's part of it, in whole steps of `depth` but for the
   // last, and ends it where nothing is left for it. The part's C expressions.
@@ -75,6 +75,8 @@ class CudaTileBlock {
   std::string part_end() const { return is_split() ? "end" : k_size(); }
   // That, and `steps`: how many of `depth` cover the part; and where one begins.
   void declare_steps(int64_t depth);
+  // The same where k has so many elements with what fills up its parts.
+  void declare_steps(int64_t depth, const common::Expr& filled);
   std::string step_begin(const std::string& step) const;
   // Where blocks share a k, all but the last one to finish leave their `count` sums of each thread,
   // whose i-th `sum` spells, and end; in that one the sums become those of all, in their order.
@@ -88,6 +90,13 @@ class CudaTileBlock {
       const std::function<std::string(const std::string& thread, const std::string& four)>& take);
   // Whether blocks may share a k: then C variable `parts` says how many do.
   bool is_split() const { return !splits_.is_constant(1); }
+
+  // Whether threads will store eight results at once, for which they read two chunks of 16 bytes.
+  // With permute_stage(), stage[row][column] then lies at column ^ (column / 32 % 2 * 4), so that
+  // neighbours read each bank once.
+  bool stores_wide() const;
+  void permute_stage() { is_permuted_ = stores_wide(); }
+  bool is_permuted() const { return is_permuted_; }
 
   // Stores what the body makes of rows [first, first + rows) of the block, which all threads see in
   // shared memory at stage[row - first][column].
@@ -116,9 +125,9 @@ class CudaTileBlock {
   std::vector<common::Expr> batch_;
   common::Expr units_ = 1;
   int64_t dynamic_bytes_ = 0;
-  common::Expr splits_ = 1;
+  common::Expr splits_ = 1, filled_;
   int64_t kept_ = 0, depth_ = 1;
-  bool flows_ = true;
+  bool flows_ = true, is_permuted_ = false;
   std::optional<CudaRowRuns> runs_;
 };
 

@@ -66,25 +66,29 @@ std::string WgmmaProducts::held_threads() const {
 
 void WgmmaProducts::store() {
   const CudaBlockSize& size = block_.size();
+  block_.permute_stage();
+  const std::string column = "i / 2 * 8 + lane % 4 * 2";
   block_.lines(cat("float (* const stage)[", size.columns + kPad, "] = (float (*)[",
                    size.columns + kPad, "])memory;"));
   if (block_.is_split()) {
     w_.open(true);
     block_.spread_sums(
         sums(), held_threads(), [](const std::string& i) { return cat("sum[", i, "]"); },
-        [](const std::string& t, const std::string& four) {
-          std::string row = cat(t, " / 32 * 16 + ", t, " % 32 / 4");
-          std::string column = cat(four, " * 8 + ", t, " % 4 * 2");
-          return cat("stage[", row, "][", column, "] = q.x;\nstage[", row, "][", column,
-                     " + 1] = q.y;\nstage[", row, " + 8][", column, "] = q.z;\nstage[", row,
-                     " + 8][", column, " + 1] = q.w;");
+        [this](const std::string& t, const std::string& four) {
+          const std::string row = cat(t, " / 32 * 16 + ", t, " % 32 / 4");
+          const std::string column = cat(four, " * 8 + ", t, " % 4 * 2");
+          const std::string at =
+              block_.is_permuted() ? cat("(", column, ") ^ (", four, " / 4 % 2 * 4)") : column;
+          return cat("*(float2*)&stage[", row, "][", at, "] = make_float2(q.x, q.y);\n",
+                     "*(float2*)&stage[", row, " + 8][", at, "] = make_float2(q.z, q.w);");
         });
     w_.close("if (parts > 1)");
     w_.open(true);
   }
-  block_.lines(cat(unrolled_loop("i", sums()),
-                   " stage[tid / 32 * 16 + lane / 4 + i / 2 % 2 * 8][i / 4 * 8 + lane % 4 * 2 + "
-                   "i % 2] = sum[i];"));
+  block_.lines(cat(unrolled_loop("i", sums() / 2),
+                   " *(float2*)&stage[tid / 32 * 16 + lane / 4 + i % 2 * 8][",
+                   block_.is_permuted() ? cat("(", column, ") ^ (i / 8 % 2 * 4)") : column,
+                   "] = make_float2(sum[i * 2], sum[i * 2 + 1]);"));
   if (block_.is_split()) w_.close("else");
   block_.lines("__syncthreads();");
   block_.store("0", size.rows);

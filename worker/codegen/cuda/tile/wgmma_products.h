@@ -39,7 +39,7 @@ class WgmmaProducts {
 
  private:
   static constexpr int64_t kStep = 16;  // of k, that one product takes
-  static constexpr int64_t kPad = 4;    // of the product's rows in shared memory
+  static constexpr int64_t kPad = 8;    // of the product's rows in shared memory
 
   // A row of chunks, in bytes: what is permuted as one.
   int64_t swizzle(const CudaTileStages::Operand& x) const;
