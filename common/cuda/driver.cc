@@ -48,6 +48,7 @@ const char* resolve(const SharedLibrary& library, CudaCalls& calls) {
   find(calls.launch_kernel, "cuLaunchKernel");
   find(calls.launch_kernel_with, "cuLaunchKernelEx");
   find(calls.encode_tensor_map, "cuTensorMapEncodeTiled");
+  find(calls.encode_window_map, "cuTensorMapEncodeIm2col");
   find(calls.allocate, "cuMemAlloc_v2");
   find(calls.free, "cuMemFree_v2");
   find(calls.allocate_host, "cuMemHostAlloc");

@@ -132,6 +132,14 @@ struct CudaCalls {
                                   const uint64_t* sizes, const uint64_t* strides,
                                   const uint32_t* box, const uint32_t* steps, int interleave,
                                   int swizzle, int l2_promotion, int fill) = nullptr;
+  // Of windows: the corners are the first and the last window's distance from the first and the
+  // last element, without the first and the last dimension.
+  CudaResult (*encode_window_map)(CudaTensorMap*, int data_type, uint32_t rank, void* first,
+                                  const uint64_t* sizes, const uint64_t* strides,
+                                  const int* lower_corner, const int* upper_corner,
+                                  uint32_t channels, uint32_t pixels, const uint32_t* steps,
+                                  int interleave, int swizzle, int l2_promotion,
+                                  int fill) = nullptr;
   CudaResult (*allocate)(CudaAddress*, size_t) = nullptr;
   CudaResult (*free)(CudaAddress) = nullptr;
   CudaResult (*allocate_host)(void**, size_t, unsigned) = nullptr;

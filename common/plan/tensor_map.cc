@@ -14,12 +14,33 @@ constexpr int64_t kSizeMax = std::numeric_limits<int32_t>::max();  // coordinate
 constexpr int64_t kStrideBytesMax = int64_t{1} << 40;
 constexpr DType kDTypes[] = {DType::kFloat16, DType::kBfloat16, DType::kFloat32};
 
+// Of the distances of windows from a dimension's ends, the absolute value, by the number of
+// dimensions that have windows.
+constexpr int64_t kReachMax[] = {32768, 128, 16};
+
 bool is_box(const TensorMap& map, size_t dimension) {
   int64_t box = map.dimensions[dimension].box;
   if (box < 1 || box > kTensorMapBoxMax) return false;
   if (dimension > 0) return true;
   int64_t bytes = box * dtype_size(map.dtype);
   return bytes % kTensorMapAlignment == 0 && (map.swizzle_bytes == 0 || bytes <= map.swizzle_bytes);
+}
+
+// Whether the dimensions between the first and the last have windows that a device takes, or none.
+bool has_good_windows(const TensorMap& map) {
+  const auto& dimensions = map.dimensions;
+  for (size_t k = 0; k < dimensions.size(); ++k) {
+    const auto& window = dimensions[k].window;
+    bool is_place = k > 0 && k + 1 < dimensions.size();
+    if (window.has_value() != (map.has_windows() && is_place)) return false;
+    if (!window) continue;
+    const int64_t reach = kReachMax[dimensions.size() - 3];
+    if (dimensions[k].box != 1 || window->step < 1 || window->step > kTensorMapStepMax ||
+        window->first < -reach || window->first >= reach) {
+      return false;
+    }
+  }
+  return true;
 }
 
 std::vector<std::string_view> split(std::string_view text, char separator) {
@@ -66,11 +87,14 @@ Status verify(const TensorMap& map, size_t inputs, size_t symbols) {
   bool is_swizzle = map.swizzle_bytes == 0 || map.swizzle_bytes == 32 || map.swizzle_bytes == 64 ||
                     map.swizzle_bytes == 128;
   if (!is_swizzle) return corrupt("a tensor map's swizzle");
+  if (!has_good_windows(map)) return corrupt("a tensor map's windows");
   bool in_scope = symbols_in_scope(map.offset, symbols);
   for (size_t k = 0; k < dimensions.size(); ++k) {
     if (!is_box(map, k)) return corrupt("a tensor map's box");
     in_scope = in_scope && symbols_in_scope(dimensions[k].size, symbols) &&
                symbols_in_scope(dimensions[k].stride, symbols);
+    const auto& window = dimensions[k].window;
+    in_scope = in_scope && (!window || symbols_in_scope(window->count, symbols));
   }
   return in_scope ? Status() : corrupt("unknown symbol in a tensor map");
 }
@@ -80,6 +104,8 @@ std::string print(const TensorMap& map) {
       cat(map.input, "|", dtype_name(map.dtype), "|", map.swizzle_bytes, "|", map.offset.text());
   for (const TensorMap::Dimension& d : map.dimensions) {
     text += cat("|", d.size.text(), ":", d.box, ":", d.stride.text());
+    if (!d.window) continue;
+    text += cat(":", d.window->first, ":", d.window->step, ":", d.window->count.text());
   }
   return text;
 }
@@ -98,9 +124,16 @@ std::optional<TensorMap> parse_tensor_map(std::string_view text) {
   for (size_t k = 4; k < parts.size(); ++k) {
     std::vector<std::string_view> fields = split(parts[k], ':');
     TensorMap::Dimension d;
-    if (fields.size() != 3 || !read(fields[0], d.size) || !read(fields[1], d.box) ||
-        !read(fields[2], d.stride)) {
+    if ((fields.size() != 3 && fields.size() != 6) || !read(fields[0], d.size) ||
+        !read(fields[1], d.box) || !read(fields[2], d.stride)) {
       return std::nullopt;
+    }
+    if (fields.size() == 6) {
+      d.window.emplace();
+      if (!read(fields[3], d.window->first) || !read(fields[4], d.window->step) ||
+          !read(fields[5], d.window->count)) {
+        return std::nullopt;
+      }
     }
     map.dimensions.push_back(std::move(d));
   }
@@ -123,11 +156,25 @@ Result<TensorMapSizes> evaluate(const TensorMap& map, std::span<const int64_t> s
     TensorMapSizes::Dimension& to = sizes.dimensions[k];
     to = {d.size.evaluate(symbols), d.stride.evaluate(symbols), d.box};
     is_empty = is_empty || to.size <= 0;
+    if (d.window) {
+      const int64_t count = d.window->count.evaluate(symbols);
+      is_empty = is_empty || count <= 0;
+      to.step = d.window->step;
+      to.lower = d.window->first;
+      to.upper = to.lower + (std::max<int64_t>(count, 1) - 1) * to.step - (to.size - 1);
+    }
     last += static_cast<__int128>(to.size - 1) * to.stride;
   }
   for (size_t k = 0; k < sizes.rank; ++k) {
     TensorMapSizes::Dimension& to = sizes.dimensions[k];
     if (to.size > kSizeMax) return cannot_encode(cat("of ", to.size, " elements in a dimension"));
+    if (is_empty) to.lower = to.upper = 0;
+    if (to.step > 0) {
+      const int64_t reach = kReachMax[sizes.rank - 3];
+      if (to.upper < -reach || to.upper >= reach) {
+        return cannot_encode(cat("of windows that end ", to.upper, " beyond a dimension"));
+      }
+    }
     to.size = std::max<int64_t>(to.size, 1);
     bool is_stride = to.stride > 0 && to.stride < kStrideBytesMax / width &&
                      (k == 0 || to.stride * width % kTensorMapAlignment == 0);

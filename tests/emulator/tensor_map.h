@@ -11,11 +11,14 @@ struct alignas(64) EncodedMap {
   static constexpr uint64_t kMagic = 0x7465'6e73'6f72'6d61;
   uint64_t magic = 0;
   uint64_t address = 0;
-  uint32_t rank = 0, element_bytes = 0, swizzle_bytes = 0, unused = 0;
-  uint64_t sizes[kRankMax] = {};        // in elements, the fastest first
-  uint64_t strides[kRankMax - 1] = {};  // in bytes, of the dimensions after the first
-  uint16_t box[kRankMax] = {};
-  uint16_t rest[7] = {};
+  uint32_t rank = 0, element_bytes = 0, swizzle_bytes = 0;
+  uint8_t steps[4] = {};          // of windows, without the first dimension; 0: there are none
+  uint64_t sizes[kRankMax] = {};  // in elements, the fastest first
+  uint64_t strides[kRankMax - 1] = {};   // in bytes, of the dimensions after the first
+  uint16_t box[kRankMax] = {};           // of windows: channels, 1, ..., pixels
+  int16_t lower[3] = {}, upper[3] = {};  // of windows: the corners
+  uint16_t rest = 0;
+  bool has_windows() const { return steps[0] != 0; }
 };
 static_assert(sizeof(EncodedMap) == 128);
 

@@ -39,8 +39,14 @@ emulator::AccessRun::Map encoded_map(const common::GraphInput& input, const comm
   encoded.swizzle_bytes = static_cast<uint32_t>(sizes.swizzle_bytes);
   for (size_t k = 0; k < sizes.rank; ++k) {
     encoded.sizes[k] = static_cast<uint64_t>(sizes.dimensions[k].size);
-    encoded.box[k] = static_cast<uint16_t>(sizes.dimensions[k].box);
-    if (k > 0) encoded.strides[k - 1] = static_cast<uint64_t>(sizes.dimensions[k].stride * width);
+    const common::TensorMapSizes::Dimension& d = sizes.dimensions[k];
+    encoded.box[k] = static_cast<uint16_t>(d.box);
+    if (k == 0) continue;
+    encoded.strides[k - 1] = static_cast<uint64_t>(d.stride * width);
+    if (d.step == 0) continue;
+    encoded.steps[k - 1] = static_cast<uint8_t>(d.step);
+    encoded.lower[k - 1] = static_cast<int16_t>(d.lower);
+    encoded.upper[k - 1] = static_cast<int16_t>(d.upper);
   }
   return made;
 }

@@ -25,13 +25,14 @@ void BoxCopy::visit(
   const size_t rows = bytes() / row_bytes;
   const int64_t inside = std::clamp<int64_t>(static_cast<int64_t>(map.sizes[0]) - at[0], 0,
                                              static_cast<int64_t>(map.box[0]));
-  for (size_t r = 0; r < rows; ++r) {
+  int64_t place[EncodedMap::kRankMax];
+  std::copy(std::begin(at), std::end(at), place);
+  for (size_t r = 0; r < rows; ++r, advance(place)) {
     int64_t offset = int64_t{at[0]} * map.element_bytes;
     bool is_inside = at[0] >= 0;
-    size_t rest = r;
     for (unsigned k = 1; k < map.rank; ++k) {
-      const int64_t position = at[k] + static_cast<int64_t>(rest % map.box[k]);
-      rest /= map.box[k];
+      const bool is_window = map.has_windows() && k + 1 < map.rank;
+      const int64_t position = place[k] + (is_window ? pixel[k - 1] : 0);
       is_inside = is_inside && position >= 0 && position < static_cast<int64_t>(map.sizes[k]);
       offset += position * static_cast<int64_t>(map.strides[k - 1]);
     }
@@ -39,6 +40,18 @@ void BoxCopy::visit(
     // An address of the emulated device is one of this process.
     const auto* from = reinterpret_cast<const std::byte*>(map.address + offset);  // NOLINT
     row(to + r * row_bytes, first == 0 ? nullptr : from, first, row_bytes);
+  }
+}
+
+void BoxCopy::advance(int64_t (&place)[EncodedMap::kRankMax]) const {
+  for (unsigned k = 1; k < map.rank; ++k) {
+    const bool is_window = map.has_windows() && k + 1 < map.rank;
+    place[k] += is_window ? map.steps[k - 1] : 1;
+    const int64_t end = !map.has_windows() ? at[k] + map.box[k]
+                        : is_window        ? static_cast<int64_t>(map.sizes[k]) + map.upper[k - 1]
+                                           : INT64_MAX;
+    if (place[k] < end) return;
+    place[k] = is_window ? map.lower[k - 1] : at[k];
   }
 }
 
@@ -52,6 +65,14 @@ std::string check(const BoxCopy& copy) {
     return "a box whose rows are not what is permuted, which is not emulated";
   }
   if (copy.at[0] < 0) return "a box that begins before its rows, which is not emulated";
+  constexpr int kPixelMax[] = {1 << 16, 1 << 8, 1 << 5};
+  for (unsigned k = 1; map.has_windows() && k + 1 < map.rank; ++k) {
+    const int64_t end = static_cast<int64_t>(map.sizes[k]) + map.upper[k - 1];
+    if (copy.at[k] < map.lower[k - 1] || copy.at[k] >= end) return "no window begins there";
+    if (copy.pixel[k - 1] < 0 || copy.pixel[k - 1] >= kPixelMax[map.rank - 3]) {
+      return "a pixel beyond what windows may have";
+    }
+  }
   return "";
 }
 

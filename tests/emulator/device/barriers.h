@@ -21,12 +21,17 @@ namespace emulator {
 struct BoxCopy {
   EncodedMap map;
   int32_t at[EncodedMap::kRankMax] = {};
+  int32_t pixel[3] = {};  // of windows: the place in each of them
   std::byte* to = nullptr;
   size_t bytes() const;
   // Calls `row` for each row of the box: its bytes, of which the elements beyond the tensor are
   // zeros, or null where all are; and how many of them are elements of the tensor.
   void visit(const std::function<void(std::byte* to, const std::byte* from, size_t first_bytes,
                                       size_t bytes)>& row) const;
+
+ private:
+  // From the place of a row of the box to the next row's.
+  void advance(int64_t (&place)[EncodedMap::kRankMax]) const;
 };
 // What is wrong with a copy to there; empty: nothing.
 std::string check(const BoxCopy& copy);

@@ -536,8 +536,12 @@ void Multiprocessor::copy_box(void* to, void* barrier, const lf_emu::BoxRequest&
   BoxCopy copy;
   std::memcpy(&copy.map, box.map, sizeof copy.map);
   std::copy(std::begin(box.at), std::end(box.at), copy.at);
+  std::copy(std::begin(box.pixel), std::end(box.pixel), copy.pixel);
   const std::string line = "line " + std::to_string(box.site) + ": ";
   if (copy.map.rank != box.rank) fail(kLaunchFailed, line + "a tensor map of another rank");
+  if (copy.map.has_windows() != box.has_windows) {
+    fail(kLaunchFailed, line + "a tensor map of another kind");
+  }
   const unsigned blocks = box.blocks != 0 ? box.blocks : 1u << rank();
   for (unsigned r = 0; blocks >> r != 0; ++r) {
     if ((blocks >> r & 1) == 0) continue;

@@ -20,12 +20,15 @@ struct Product {
 };
 
 // A box of a tensor, from the map that the driver encoded; `blocks`: a bit for each block of the
-// cluster that gets it, 0: the thread's own alone.
+// cluster that gets it, 0: the thread's own alone. Of maps of windows `pixel` is the place in each
+// window, without the first and the last dimension.
 struct BoxRequest {
   const void* map;
   int at[5];
   unsigned rank, blocks;
   int site;
+  int pixel[3];
+  bool has_windows;
 };
 
 // What kernels call in the engine. `site` is a line of the kernel's source: all threads of a

@@ -40,6 +40,8 @@ LFEMU_DEVICE void lf_barrier_wait(unsigned long* barrier, int parity, LFEMU_SITE
   lf_emu::copy_box(0, to, map, barrier, __LINE__, __VA_ARGS__)
 #define lf_copy_box_to(blocks, to, map, barrier, ...) \
   lf_emu::copy_box(blocks, to, map, barrier, __LINE__, __VA_ARGS__)
+#define lf_copy_pixels(to, map, barrier, ...) \
+  lf_emu::copy_pixels(to, map, barrier, __LINE__, __VA_ARGS__)
 
 namespace lf_emu {
 
@@ -47,7 +49,21 @@ template <class... C>
 LFEMU_DEVICE void copy_box(unsigned blocks, void* to, const lf_tensor_map* map,
                            unsigned long* barrier, int site, C... at) {
   Thread& t = self();
-  BoxRequest box = {map, {static_cast<int>(at)...}, sizeof...(at), blocks, site};
+  BoxRequest box = {map, {static_cast<int>(at)...}, sizeof...(at), blocks, site, {}, false};
+  t.engine->copy_box(&t, to, barrier, box);
+}
+
+// The coordinates of the first window, then the place in each of them.
+template <class... C>
+LFEMU_DEVICE void copy_pixels(void* to, const lf_tensor_map* map, unsigned long* barrier, int site,
+                              C... given) {
+  constexpr unsigned kRank = (sizeof...(given) + 2) / 2;
+  const int all[] = {static_cast<int>(given)...};
+  Thread& t = self();
+  BoxRequest box = {map, {}, kRank, 0, site, {}, true};
+  for (unsigned k = 0; k < sizeof...(given); ++k) {
+    (k < kRank ? box.at[k] : box.pixel[k - kRank]) = all[k];
+  }
   t.engine->copy_box(&t, to, barrier, box);
 }
 

@@ -80,5 +80,54 @@ TEST(TensorMap, AddressesAndStridesAreMultiplesOf16Bytes) {
   })) << "a stride that nothing takes";
 }
 
+// Images of `s0` columns and 20 rows of 64 channels, in boxes of 128 windows with a border of one,
+// two apart.
+TensorMap windows() {
+  const Expr columns = Expr::symbol(0);
+  const Expr count = floor_div(columns + 1, 2);
+  TensorMap map = {0, DType::kBfloat16, 128, 0, {{64, 1, 64}}};
+  map.dimensions.push_back({columns, 64, 1, TensorMap::Window{-1, 2, count}});
+  map.dimensions.push_back({20, 64 * columns, 1, TensorMap::Window{-1, 2, 10}});
+  map.dimensions.push_back({3, 64 * 20 * columns, 128});
+  return map;
+}
+
+TEST(TensorMap, WindowsAreReadBackAsPrinted) {
+  auto read = parse_tensor_map(print(windows()));
+  ASSERT_TRUE(read.has_value()) << print(windows());
+  EXPECT_EQ(*read, windows());
+  EXPECT_FALSE(parse_tensor_map("0|bf16|128|0|64:64:1|8:1:64:-1:2").has_value());
+}
+
+TEST(TensorMap, WindowsThatNoDeviceTakesAreRefused) {
+  EXPECT_TRUE(verify(windows(), 1, 1).ok());
+  auto refuses = [](auto change) {
+    TensorMap map = windows();
+    change(map);
+    return !verify(map, 1, 1).ok();
+  };
+  EXPECT_TRUE(refuses([](TensorMap& map) { map.dimensions[1].window.reset(); }));
+  EXPECT_TRUE(refuses([](TensorMap& map) { map.dimensions[2].window.reset(); }));
+  EXPECT_TRUE(refuses([](TensorMap& map) { map.dimensions[3].window = map.dimensions[2].window; }));
+  EXPECT_TRUE(refuses([](TensorMap& map) { map.dimensions[1].window->step = 9; }));
+  EXPECT_TRUE(refuses([](TensorMap& map) { map.dimensions[1].window->step = 0; }));
+  EXPECT_TRUE(refuses([](TensorMap& map) { map.dimensions[1].window->first = -129; }));
+  EXPECT_TRUE(refuses([](TensorMap& map) { map.dimensions[1].box = 2; }));
+  EXPECT_TRUE(refuses([](TensorMap& map) { map.dimensions[1].window->count = Expr::symbol(1); }));
+}
+
+// 14 columns: windows begin at -1, 1, ..., 11, two before the last column.
+TEST(TensorMap, CornersFollowFromSizes) {
+  auto sizes = evaluate(windows(), std::vector<int64_t>{14}, 3 * 20 * 14 * 64);
+  ASSERT_TRUE(sizes.ok()) << sizes.error().message;
+  EXPECT_TRUE(sizes->has_windows());
+  EXPECT_EQ(sizes->dimensions[1], (TensorMapSizes::Dimension{14, 64, 1, 2, -1, -2}));
+  EXPECT_EQ(sizes->dimensions[2], (TensorMapSizes::Dimension{20, 64 * 14, 1, 2, -1, -2}));
+  TensorMap far = windows();
+  far.dimensions[2].window->count = 100;
+  EXPECT_FALSE(evaluate(far, std::vector<int64_t>{14}, 3 * 20 * 14 * 64).ok()) << "beyond 127";
+  EXPECT_FALSE(evaluate(windows(), std::vector<int64_t>{14}, 3 * 20 * 14 * 64 - 1).ok());
+}
+
 }  // namespace
 }  // namespace common
