@@ -32,12 +32,26 @@ bool is_half_value(const Graph& body, NodeId id) {
   return is_moved && is_half_value(body, node.operands[0]);
 }
 
+// Whether a view's conditions are that its positions lie in the input, and others read zero: as
+// windows of images with a border have them.
+bool is_bordered(const common::View& view, const common::Shape& input) {
+  if (!view.valid.empty() && view.fill != 0) return false;
+  return std::all_of(view.valid.begin(), view.valid.end(), [&](const common::Validity& v) {
+    for (size_t d = 0; d < input.size(); ++d) {
+      if (v.value == view.index[d] && v.bound == input[d]) return true;
+    }
+    return false;
+  });
+}
+
 // An input of 16 bits, or what views and casts make of one.
 bool is_half_input(const Graph& body, NodeId id) {
   const Node& node = body.node(id);
   if (node.op == Op::kInput) return common::is_half(node.dtype);
-  bool is_moved = node.op == Op::kCast ||
-                  (node.op == Op::kView && common::attr<common::ViewAttr>(node).view.valid.empty());
+  if (node.op != Op::kCast && node.op != Op::kView) return false;
+  // The copy engine fills the border of images with zeros.
+  bool is_moved = node.op == Op::kCast || is_bordered(common::attr<common::ViewAttr>(node).view,
+                                                      body.node(node.operands[0]).shape);
   return is_moved && is_half_input(body, node.operands[0]);
 }
 

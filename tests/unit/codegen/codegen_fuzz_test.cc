@@ -6,6 +6,7 @@
 #include "common/ir/nest/transformations.h"
 #include "common/lowering/loops/cpu_loops.h"
 #include "common/lowering/loops/gpu_loops.h"
+#include "convolution_case.h"
 
 namespace testing_codegen {
 namespace {
@@ -228,6 +229,59 @@ void check_batches(uint64_t first, Prepare prepare) {
       ASSERT_FALSE(::testing::Test::HasFailure())
           << "repeat with LFARM_FUZZ_SEED=" << seed << " (kernel " << k
           << ") tests/test_codegen_fuzz";
+    }
+  }
+}
+
+// Goal: windows that the copy engine brings are those of the body, whatever their sizes.
+// Method: random convolutions with random blocks for compute capability 9.0a.
+ConvolutionCase random_convolution(Random& random) {
+  auto below = [&](uint64_t count) { return static_cast<int64_t>(random.below(count)); };
+  ConvolutionCase c;
+  c.axes.resize(static_cast<size_t>(1 + below(3)));
+  for (ConvolutionCase::Axis& axis : c.axes) {
+    axis.taps = 1 + below(4);
+    axis.stride = 1 + below(3);
+    axis.dilation = 1 + below(3);
+    axis.padding = below(4);
+    axis.behind = below(4);
+    const int64_t reach = axis.dilation * (axis.taps - 1) + 1;
+    axis.size = std::max<int64_t>(1, reach - axis.padding - axis.behind) + below(9);
+  }
+  c.dtype = random.chance(0.5) ? DType::kBfloat16 : DType::kFloat16;
+  c.images = below(4);
+  c.channels = 8 * (1 + below(12));
+  c.columns = 8 * (3 + below(12));
+  c.weight_across = random.chance(0.5);
+  c.has_epilogue = random.chance(0.5);
+  c.is_symbolic = c.images > 0 && random.chance(0.3);
+  return c;
+}
+
+TEST(CodegenFuzz, RandomConvolutions) {
+  if (!runs_on_gpu()) GTEST_SKIP() << "a CPU has no copy engine";
+  const char* rounds = std::getenv("LFARM_FUZZ_ROUNDS");
+  const char* given = std::getenv("LFARM_FUZZ_SEED");
+  uint64_t first = given != nullptr ? std::strtoull(given, nullptr, 10) : 301;
+  uint64_t count = rounds != nullptr ? std::strtoull(rounds, nullptr, 10) : 2;
+  for (uint64_t seed = first; seed < first + count; ++seed) {
+    Random random(seed);
+    KernelBatch batch("cuda-sm_90a");
+    std::vector<std::string> cases;
+    for (int k = 0; k < 12; ++k) {
+      ConvolutionCase c = random_convolution(random);
+      const int64_t block = random.chance(0.5) ? 64064 : 128128;
+      const int64_t clusters = random.chance(0.5) ? 1 : 2;
+      add_convolution(batch, random, c, {{"clusters", clusters}, {"warpgroups", block}});
+      cases.push_back(print(c));
+    }
+    batch.compile();
+    ASSERT_FALSE(::testing::Test::HasFatalFailure()) << "LFARM_FUZZ_SEED=" << seed;
+    for (size_t k = 0; k < batch.size(); ++k) {
+      batch.check(k, 1e-2);
+      ASSERT_FALSE(::testing::Test::HasFailure())
+          << cases[k] << "\nrepeat with LFARM_FUZZ_SEED=" << seed
+          << " tests/test_codegen_fuzz_cuda";
     }
   }
 }

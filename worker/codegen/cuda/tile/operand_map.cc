@@ -120,4 +120,48 @@ std::optional<OperandMap> operand_map(const Contraction& c, Side side, int64_t o
   return result;
 }
 
+std::optional<OperandMap> weight_map(const Contraction& c, int channel, int64_t own, int64_t depth,
+                                     int64_t parts) {
+  if (!c.problem().batch.empty()) return std::nullopt;
+  common::CodeWriter trial(c.body().symbols);
+  common::BodyEmitter emitter(c.body(), trial);
+  const std::vector<Expr> sizes = c.sizes_of(c.problem().k);
+  auto bind = [&](const Expr& extent) { return Expr::index(trial.bind_index("i", extent, 0)); };
+  const Expr& own_size = c.own_size(Side::kRight);
+  std::vector<Expr> indices{bind(own_size)}, k;
+  for (const Expr& size : sizes) k.push_back(bind(size));
+  indices.insert(indices.end(), k.begin(), k.end());
+  auto own_at = common::unfold(c.sizes_of(c.own_labels(Side::kRight)), indices[0]);
+  auto read = c.read_at(Side::kRight, c.operand_at(Side::kRight, {}, own_at, k), emitter);
+  if (!read) return std::nullopt;
+  auto by_index = affine(trial.simplify(read->offset), indices);
+  if (!by_index) return std::nullopt;
+  const auto channel_at = static_cast<size_t>(channel) + 1;
+  OperandMap result;
+  result.along_k = by_index->strides[channel_at].is_constant(1);
+  const size_t fast = result.along_k ? channel_at : 0, slow = result.along_k ? 0 : channel_at;
+  if (!by_index->strides[fast].is_constant(1)) return std::nullopt;
+  auto is_chunk = [](const Expr& e) { return common::exact_div(e, Expr(kChunk)).has_value(); };
+  if (!is_chunk(by_index->base)) return std::nullopt;
+  TensorMap& map = result.map;
+  map.input = read->input;
+  map.dtype = c.operand_dtype(Side::kRight);
+  map.swizzle_bytes = static_cast<int>(kRowChunks * 16);
+  map.offset = by_index->base;
+  auto size_of = [&](size_t index) { return index == 0 ? own_size : sizes[index - 1]; };
+  map.dimensions.push_back({size_of(fast), 1, kRowChunks * kChunk});
+  map.dimensions.push_back(
+      {size_of(slow), by_index->strides[slow], (slow == 0 ? own : depth) / parts});
+  for (size_t index = 1; index < indices.size(); ++index) {
+    if (index == channel_at) continue;
+    map.dimensions.push_back({size_of(index), by_index->strides[index], 1});
+  }
+  bool is_aligned = map.dimensions.size() <= common::kTensorMapDimensionsMax;
+  for (size_t d = 1; d < map.dimensions.size(); ++d) {
+    is_aligned = is_aligned && is_chunk(map.dimensions[d].stride);
+  }
+  if (!is_aligned) return std::nullopt;
+  return result;
+}
+
 }  // namespace worker

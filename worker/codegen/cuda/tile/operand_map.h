@@ -26,4 +26,10 @@ struct OperandMap {
 std::optional<OperandMap> operand_map(const common::Contraction& contraction, common::Side side,
                                       int64_t own, int64_t depth, int64_t parts = 1);
 
+// The right operand of a convolution without groups, likewise. Of k's axes that number `channel` is
+// the map's second or first dimension, and the others are dimensions of their own behind it, in
+// their order.
+std::optional<OperandMap> weight_map(const common::Contraction& contraction, int channel,
+                                     int64_t own, int64_t depth, int64_t parts = 1);
+
 }  // namespace worker

@@ -37,6 +37,10 @@ class CudaTileStages {
 
   CudaTileStages(CudaTileBlock& block, Options options);
 
+  // For operands that the copy engine brings in an order of its own.
+  void set_along_k(common::Side side, bool along_k) {
+    (side == common::Side::kLeft ? left_ : right_).along_k = along_k;
+  }
   const Operand& left() const { return left_; }
   const Operand& right() const { return right_; }
   const Options& options() const { return options_; }

@@ -1,9 +1,9 @@
 #include "worker/codegen/cuda/tile/tile_tma.h"
 
 #include "common/base/cat.h"
-#include "worker/codegen/cuda/tile/operand_map.h"
 #include "worker/codegen/cuda/tile/tile_block.h"
 #include "worker/codegen/cuda/tile/tile_stages.h"
+#include "worker/codegen/cuda/tile/tma_copies.h"
 #include "worker/codegen/cuda/tile/wgmma_products.h"
 
 namespace worker {
@@ -20,7 +20,6 @@ namespace {
 
 constexpr int64_t kDepth = WgmmaProducts::kDepth;
 constexpr int64_t kWarp = 32;
-constexpr int64_t kGroupBytes = 128;  // of a row that is permuted as one
 constexpr int64_t kBarrierBytes = 8;
 
 // A thread of a warp of its own asks for each step's boxes as soon as their stage is free, and
@@ -35,30 +34,34 @@ class TmaEmitter {
   TmaEmitter(const Graph& body, const Contraction& contraction, const WgmmaSize& size)
       : block_(body, contraction, size.block()),
         w_(block_.writer()),
-        c_(contraction),
         s_(size),
+        copies_(copies_of(block_)),
         stages_(block_, {kDepth, size.stages, true}),
         products_(block_, stages_) {}
 
   Result<GpuFunction> run() {
-    auto left = operand_map(c_, Side::kLeft, s_.rows, kDepth);
-    auto right = operand_map(c_, Side::kRight, s_.columns, kDepth, s_.cluster);
-    LFARM_CHECK(left && right, "operands have tensor maps");
+    for (Side side : {Side::kLeft, Side::kRight}) stages_.set_along_k(side, copies_->along_k(side));
     block_.begin(products_.shared_bytes() + WgmmaProducts::kPattern, s_.splits,
                  s_.rows * s_.columns, WgmmaProducts::kPattern);
-    block_.declare_steps(kDepth);
+    block_.declare_steps(kDepth, copies_->depth());
     begin_barriers();
-    produce(*left, *right);
+    produce();
     consume();
     products_.store();
     LFARM_ASSIGN_OR_RETURN(GpuFunction function, block_.finish());
     function.block.threads += kWarp;
     function.cluster = s_.cluster;
-    function.maps = {std::move(left->map), std::move(right->map)};
+    function.maps = copies_->maps();
     return function;
   }
 
  private:
+  static std::unique_ptr<TmaCopies> copies_of(CudaTileBlock& block) {
+    auto copies = box_copies(block, kDepth);
+    if (!copies) copies = window_copies(block, kDepth);
+    LFARM_CHECK(copies, "operands have tensor maps");
+    return copies;
+  }
   int64_t warps() const { return block_.size().threads / kWarp; }  // that multiply
 
   void begin_barriers() {
@@ -82,49 +85,21 @@ class TmaEmitter {
     w_.close("for (int step = 0; step < steps; ++step)");
   }
 
-  void produce(const OperandMap& left, const OperandMap& right) {
+  void produce() {
     w_.open(true);
     w_.open(true);
     if (s_.cluster > 1) w_.line(cat("const int rank = (int)blockIdx.x % ", s_.cluster, ";"));
+    copies_->begin();
     open_steps();
     block_.lines(cat("if (step >= ", s_.stages, ") lf_barrier_wait(empty + slot, parity ^ 1);\n",
                      "lf_barrier_expect(full + slot, ", stages_.stage_bytes(),
-                     ");\nunsigned char* const to = memory + slot * ", stages_.stage_bytes(),
-                     ";\nconst int k0 = (int)(", block_.step_begin("step"), ");"));
-    copy(stages_.left(), left, 0);
-    copy(stages_.right(), right, 1);
+                     ");\nunsigned char* const to = memory + slot * ", stages_.stage_bytes(), ";"));
+    copies_->copy(stages_);
+    copies_->advance();
     close_steps();
     w_.close(cat("if (tid == ", block_.size().threads, ")"));
     w_.line("return;");
     w_.close(cat("if (tid >= ", block_.size().threads, ")"));
-  }
-
-  // The operand's boxes: one, or where its memory runs along its own axis one for each group of
-  // chunks. The blocks of a cluster bring the right operand together, each a part of every box.
-  void copy(const CudaTileStages::Operand& x, const OperandMap& map, int number) {
-    bool is_shared = s_.cluster > 1 && x.side == Side::kRight;
-    const int64_t box = map.along_k ? x.width : kGroupBytes / 2;
-    const int64_t part = map.map.dimensions[1].box;
-    const int64_t place = x.side == Side::kLeft ? 0 : stages_.bytes(stages_.left());
-    std::string k = "k0", batch, blocks, rank, rank_bytes;
-    if (map.k_run != 0) {
-      k = cat("k0 % ", map.k_run);
-      batch = cat(", k0 / ", map.k_run);
-    }
-    for (size_t label : map.labels) batch += cat(", (int)(", w_.text(block_.batch()[label]), ")");
-    if (is_shared) {
-      blocks = cat((1 << s_.cluster) - 1, ", ");
-      rank = cat(" + rank * ", part);
-      rank_bytes = cat(" + rank * ", part * kGroupBytes);
-    }
-    for (int64_t first = 0; first < x.width; first += box) {
-      std::string own = cat("(int)(", x.side == Side::kLeft ? "m0" : "n0", " * ", x.width, ") + ",
-                            first, map.along_k ? rank : "");
-      std::string at = map.along_k ? cat(k, ", ", own) : cat(own, ", k0", rank);
-      w_.line(cat(is_shared ? "lf_copy_box_to(" : "lf_copy_box(", blocks, "to + ",
-                  place + first * kDepth * 2, rank_bytes, ", &map", number, ", full + slot, ", at,
-                  batch, ");"));
-    }
   }
 
   // Of each warp one lane says that the former step's products have read their stage.
@@ -157,8 +132,8 @@ class TmaEmitter {
 
   CudaTileBlock block_;
   CodeWriter& w_;
-  const Contraction& c_;
   WgmmaSize s_;
+  std::unique_ptr<TmaCopies> copies_;
   CudaTileStages stages_;
   WgmmaProducts products_;
 };

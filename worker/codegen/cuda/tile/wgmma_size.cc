@@ -5,6 +5,7 @@
 #include "worker/codegen/cuda/text/text.h"
 #include "worker/codegen/cuda/tile/operand_map.h"
 #include "worker/codegen/cuda/tile/wgmma_products.h"
+#include "worker/codegen/cuda/tile/window_map.h"
 
 namespace worker {
 
@@ -32,6 +33,12 @@ bool has_maps(const Contraction& contraction) {
   constexpr int64_t kBox = WgmmaProducts::kDepth;  // any does
   return operand_map(contraction, Side::kLeft, kBox, kBox).has_value() &&
          operand_map(contraction, Side::kRight, kBox, kBox).has_value();
+}
+
+// Of convolutions.
+bool has_window_maps(const Contraction& contraction) {
+  constexpr int64_t kBox = WgmmaProducts::kDepth;
+  return window_maps(contraction, kBox, kBox, kBox).has_value();
 }
 
 // As many stages as asked for, or as hide what memory takes, in what a block may have.
@@ -73,7 +80,7 @@ std::optional<WgmmaSize> choose_wgmma_size(const Contraction& contraction, const
   if (!machine.warpgroups || !is_of_halves(contraction) || units == common::TileUnits::kWarps) {
     return std::nullopt;
   }
-  bool is_copied = has_maps(contraction);
+  bool is_copied = has_maps(contraction) || has_window_maps(contraction);
   if (units == common::TileUnits::kQuicker && !is_copied) return std::nullopt;
   auto shapes = common::priced_tiles(contraction);
   if (!shapes) return std::nullopt;

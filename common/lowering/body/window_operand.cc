@@ -1,0 +1,202 @@
+#include "common/lowering/body/window_operand.h"
+
+#include <algorithm>
+
+#include "common/ir/expr/with_indices.h"
+
+namespace common {
+namespace {
+
+constexpr int64_t kChunk = 8;  // channels that are 16 bytes
+
+// An element of an input, as indices of labels say it.
+struct Place {
+  const Node* input = nullptr;
+  Indices position;
+  std::vector<Validity> conditions;  // else it is zero
+};
+
+std::optional<Place> place_of(const Graph& body, NodeId id, Indices at, const CodeWriter& writer) {
+  Place place;
+  while (body.node(id).op == Op::kView) {
+    const View& view = attr<ViewAttr>(body.node(id)).view;
+    id = body.node(id).operands[0];
+    if (!view.valid.empty() && view.fill != 0) return std::nullopt;
+    for (const Validity& v : view.valid) {
+      place.conditions.push_back({writer.simplify(with_indices(v.value, at)), v.bound});
+    }
+    Indices inner;
+    for (const Expr& e : view.index) inner.push_back(writer.simplify(with_indices(e, at)));
+    at = std::move(inner);
+  }
+  if (body.node(id).op != Op::kInput) return std::nullopt;
+  place.input = &body.node(id);
+  place.position = std::move(at);
+  return place;
+}
+
+// What a position along an axis of the input is made of: labels by their number, -1 for none.
+struct Walk {
+  int own = -1, summed = -1;
+  int64_t step = 1, dilation = 0, first = 0;
+};
+
+class Finder {
+ public:
+  explicit Finder(const Contraction& c) : c_(c), writer_(c.body().symbols) {
+    for (int label : c.problem().batch) bind(label);
+    own_ = bound_;
+    for (int label : c.problem().m) bind(label);
+    summed_ = bound_;
+    for (int label : c.problem().k) bind(label);
+  }
+
+  std::optional<WindowOperand> run() {
+    auto part = [&](int begin, int end) {
+      return std::vector<Expr>(indices_.begin() + begin, indices_.begin() + end);
+    };
+    auto place = place_of(
+        c_.body(), c_.operand(Side::kLeft),
+        c_.operand_at(Side::kLeft, part(0, own_), part(own_, summed_), part(summed_, bound_)),
+        writer_);
+    if (!place || !read_axes(*place)) return std::nullopt;
+    next_own_ = own_;
+    is_summed_.assign(static_cast<size_t>(bound_), false);
+    Expr stride = 1;
+    for (const Expr& size : place->input->shape) stride = stride * size;
+    result_.input = attr<InputAttr>(*place->input).position;
+    result_.image_stride = stride;
+    result_.offset = 0;
+    for (size_t d = 0; d < walks_.size(); ++d) {
+      const Expr& size = place->input->shape[d];
+      if (size.is_constant(0)) return std::nullopt;
+      stride = *exact_div(stride, size);
+      bool is_last = d + 1 == walks_.size();
+      if (!(is_last ? take_channels(walks_[d], size) : take_axis(walks_[d], size, stride))) {
+        return std::nullopt;
+      }
+    }
+    std::reverse(result_.axes.begin(), result_.axes.end());
+    constexpr size_t kAxesMax = 3;
+    if (!take_row(summed_) || !is_all_summed() || result_.axes.empty() ||
+        result_.axes.size() > kAxesMax)
+      return std::nullopt;
+    return result_;
+  }
+
+ private:
+  void bind(int label) {
+    const Expr& size = c_.problem().label_size[static_cast<size_t>(label)];
+    indices_.push_back(Expr::index(writer_.bind_index("i", size, 0)));
+    sizes_.push_back(size);
+    ++bound_;
+  }
+  const Expr& size_of(int label) const { return sizes_[static_cast<size_t>(label)]; }
+
+  // Each axis' position as a sum over at most one label of rows and one that is summed.
+  bool read_axes(const Place& place) {
+    for (const Expr& position : place.position) {
+      auto affine = affine_form(position, bound_);
+      if (!affine || !affine->offset.is_constant()) return false;
+      Walk walk;
+      walk.first = affine->offset.constant();
+      for (int label = 0; label < bound_; ++label) {
+        const Expr& stride = affine->strides[static_cast<size_t>(label)];
+        if (stride.is_constant(0)) continue;
+        int& slot = label < summed_ ? walk.own : walk.summed;
+        if (label < own_ || slot >= 0 || !stride.is_constant() || stride.constant() < 0) {
+          return false;
+        }
+        slot = label;
+        (label < summed_ ? walk.step : walk.dilation) = stride.constant();
+      }
+      walks_.push_back(walk);
+    }
+    const Shape& shape = place.input->shape;
+    return std::all_of(place.conditions.begin(), place.conditions.end(), [&](const Validity& v) {
+      for (size_t d = 0; d < shape.size(); ++d) {
+        if (v.value == place.position[d] && v.bound == shape[d]) return true;
+      }
+      return false;
+    });
+  }
+
+  // Rows follow one another as they do in memory, and each label is read once.
+  bool take_row(int label) {
+    if (label < 0) return true;
+    while (next_own_ < label && size_of(next_own_).is_constant(1)) ++next_own_;
+    return label == next_own_++;
+  }
+  bool take_summed(int label) {
+    if (is_summed_[static_cast<size_t>(label)]) return false;
+    return is_summed_[static_cast<size_t>(label)] = true;
+  }
+  bool is_all_summed() const {
+    for (int label = summed_; label < bound_; ++label) {
+      if (!is_summed_[static_cast<size_t>(label)] && !size_of(label).is_constant(1)) return false;
+    }
+    return true;
+  }
+
+  bool take_channels(const Walk& walk, const Expr& size) {
+    if (walk.own >= 0 || walk.summed < 0 || walk.dilation != 1 || !take_summed(walk.summed)) {
+      return false;
+    }
+    const Expr& count = size_of(walk.summed);
+    if (!count.is_constant() || !size.is_constant() || walk.first % kChunk != 0 ||
+        size.constant() % kChunk != 0 || count.constant() % kChunk != 0 || walk.first < 0 ||
+        walk.first + count.constant() > size.constant()) {
+      return false;
+    }
+    result_.channels = count.constant();
+    result_.channel = walk.summed - summed_;
+    result_.offset += Expr(walk.first);
+    return true;
+  }
+
+  bool take_axis(const Walk& walk, const Expr& size, const Expr& stride) {
+    if (size.is_constant(1) && walk.own < 0 && walk.summed < 0 && walk.first == 0) return true;
+    if (!take_row(walk.own)) return false;
+    // The slowest axis that rows walk one by one is that of the images.
+    bool is_plain = walk.summed < 0 && walk.step == 1 && walk.first == 0 && walk.own >= 0 &&
+                    size_of(walk.own) == size;
+    if (is_plain && !has_images_ && result_.axes.empty()) {
+      has_images_ = true;
+      result_.images = size;
+      result_.image_stride = stride;
+      return true;
+    }
+    WindowOperand::Axis axis{size, stride};
+    if (walk.own >= 0) axis.count = size_of(walk.own);
+    axis.first = walk.first;
+    axis.step = walk.step;
+    if (walk.summed >= 0) {
+      const Expr& taps = size_of(walk.summed);
+      if (!taps.is_constant() || !take_summed(walk.summed)) return false;
+      axis.dilation = walk.dilation;
+      axis.tap = walk.summed - summed_;
+      axis.taps = taps.constant();
+    }
+    result_.axes.push_back(axis);
+    return true;
+  }
+
+  const Contraction& c_;
+  CodeWriter writer_;
+  std::vector<Expr> indices_, sizes_;  // of labels: the batch's, those of rows, those of k
+  int own_ = 0, summed_ = 0, bound_ = 0;
+  std::vector<Walk> walks_;
+  WindowOperand result_;
+  int next_own_ = 0;
+  std::vector<bool> is_summed_;
+  bool has_images_ = false;
+};
+
+}  // namespace
+
+std::optional<WindowOperand> window_operand(const Contraction& contraction) {
+  if (contraction.group() != nullptr) return std::nullopt;
+  return Finder(contraction).run();
+}
+
+}  // namespace common

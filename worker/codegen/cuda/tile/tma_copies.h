@@ -1,0 +1,41 @@
+// How the copy engine brings a product's operands into shared memory, step by step of the sum.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "common/plan/tensor_map.h"
+#include "worker/codegen/cuda/tile/operand_map.h"
+#include "worker/codegen/cuda/tile/tile_block.h"
+#include "worker/codegen/cuda/tile/tile_stages.h"
+#include "worker/codegen/cuda/tile/window_map.h"
+
+namespace worker {
+
+// Emits what one thread does. The stage's address is `to`, its barrier `full + slot`.
+class TmaCopies {
+ public:
+  virtual ~TmaCopies() = default;
+  // Those of a launch: map0, map1.
+  virtual std::vector<common::TensorMap> maps() const = 0;
+  // Whether an operand's memory runs along k.
+  virtual bool along_k(common::Side side) const = 0;
+  // Elements of k, with those that fill up steps.
+  virtual common::Expr depth() const = 0;
+  // Before the steps; the copies of `step`; and what follows each step.
+  virtual void begin() {}
+  virtual void copy(const CudaTileStages& stages) = 0;
+  virtual void advance() {}
+};
+
+// The boxes of an operand by `map`, map<number>, at element `k0` of k, with the coordinates `more`
+// behind those of k and of its own axis. A cluster's blocks each bring a part of the right operand.
+void copy_boxes(CudaTileBlock& block, const CudaTileStages& stages, common::Side side,
+                const OperandMap& map, int number, const std::string& k0, const std::string& more);
+
+// Where both operands have maps of boxes, and where the left one has one of windows; null where
+// they have not. `block` outlives them.
+std::unique_ptr<TmaCopies> box_copies(CudaTileBlock& block, int64_t depth);
+std::unique_ptr<TmaCopies> window_copies(CudaTileBlock& block, int64_t depth);
+
+}  // namespace worker
