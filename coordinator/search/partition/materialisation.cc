@@ -145,8 +145,9 @@ bool is_read_by_groups(const Selected& selected, common::NodeId id,
   return false;
 }
 
+// `follows_product`: it is made elementwise of a contraction, in one kernel.
 bool default_in_place(const Selected& selected, common::NodeId id,
-                      const std::vector<std::vector<Use>>& all_uses) {
+                      const std::vector<std::vector<Use>>& all_uses, bool follows_product) {
   const Graph& graph = selected.graph;
   const Node& node = graph.node(id);
   const std::vector<Use>& uses = all_uses[at(id)];
@@ -165,6 +166,7 @@ bool default_in_place(const Selected& selected, common::NodeId id,
     return is_elementwise(user) && uses[0].direct && user.shape == node.shape;
   }
   if (is_read_by_groups(selected, id, all_uses)) return is_moved(selected, id, all_uses);
+  if (follows_product && is_reductive(user)) return false;  // A kernel ends at its epilogue.
   if (user.op == Op::kContract) return is_cheap(node);
   if (has_own_template(user)) return is_elementwise(node);
   if (is_elementwise(node) && is_read_by_windows(graph, id, all_uses)) return false;
@@ -372,11 +374,23 @@ Materialised default_materialisation(const Selected& selected) {
   Materialised materialised(graph.nodes.size(), 0);
   auto uses = uses_of(selected);
   AtLoad at_load(graph, uses);
+  std::vector<common::NodeId> follows(graph.nodes.size(), -1);  // the contraction; -1: none
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     auto id = static_cast<common::NodeId>(i);
-    if (!is_computed(graph.nodes[i])) continue;
+    const Node& node = graph.nodes[i];
+    if (!is_computed(node)) continue;
     bool keep = at_load.is_needed_in_runs(id) && !at_load.is_better_computed(id);
-    materialised[i] = keep || !default_in_place(selected, id, uses);
+    if (node.op == Op::kContract) follows[i] = id;
+    for (common::NodeId operand : node.operands) {
+      const auto base = at(base_of(selected, operand));
+      if (!is_elementwise(node) || materialised[base] != 0 || follows[base] < 0) continue;
+      // Where two products meet, one of them ends its kernel after its own epilogue.
+      bool is_other = follows[i] >= 0 && follows[i] != follows[base];
+      if (is_other) materialised[base] = 1;
+      if (!is_other) follows[i] = follows[base];
+    }
+    materialised[i] =
+        keep || !default_in_place(selected, id, uses, follows[i] >= 0 && follows[i] != id);
   }
   gather_attention(selected, uses, materialised);
   store_after_transforms(selected, uses, materialised);

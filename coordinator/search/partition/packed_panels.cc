@@ -10,6 +10,7 @@
 #include "common/ir/hlir/tile_form.h"
 #include "common/ir/llir/load_time.h"
 #include "coordinator/rules/matching/factors.h"
+#include "coordinator/search/partition/without_unused.h"
 
 namespace coordinator {
 namespace {
@@ -137,28 +138,11 @@ class PanelPacker {
     }
     to_.graph.outputs = std::move(from_.graph.outputs);
     for (auto& output : to_.graph.outputs) output.node = moved_[at(output.node)];
-    drop_unused();
-    return std::move(to_);
+    // What was read only by way of what is read from panels, or in bfloat16.
+    return without_unused(to_);
   }
 
  private:
-  // What was read only by way of what is read from panels, or in bfloat16.
-  void drop_unused() {
-    std::vector<char> used = common::live_nodes(to_.graph);
-    Selected all = std::exchange(to_, {});
-    std::vector<common::NodeId> kept(used.size(), -1);
-    to_.graph.symbols = std::move(all.graph.symbols);
-    to_.graph.inputs = std::move(all.graph.inputs);
-    for (size_t i = 0; i < used.size(); ++i) {
-      if (used[i] == 0 && all.graph.nodes[i].op != Op::kInput) continue;
-      Node& node = all.graph.nodes[i];
-      for (common::NodeId& operand : node.operands) operand = kept[at(operand)];
-      kept[i] = add(std::move(node), all.lowering[i], all.gene[i], all.choice[i]);
-    }
-    to_.graph.outputs = std::move(all.graph.outputs);
-    for (auto& output : to_.graph.outputs) output.node = kept[at(output.node)];
-  }
-
   common::NodeId add(Node node, Lowering lowering, ClassId gene, NodeId choice) {
     to_.graph.nodes.push_back(std::move(node));
     to_.lowering.push_back(lowering);

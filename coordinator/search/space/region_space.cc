@@ -12,6 +12,7 @@
 #include "common/plan/plan.h"
 #include "coordinator/search/cost/cost_model.h"
 #include "coordinator/search/fusion/multi_output.h"
+#include "coordinator/search/partition/convolution_operands.h"
 #include "coordinator/search/partition/packed_panels.h"
 
 namespace coordinator {
@@ -325,7 +326,8 @@ std::shared_ptr<const Structure> RegionSpace::structure(const Genome& genome) {
   if (it != recent_.end()) return it->second;
   auto result = std::make_shared<Structure>();
   Selected selected = select(genome, result->sites);
-  if (!common::is_gpu(machine_)) selected = with_packed_panels(std::move(selected), machine_);
+  selected = common::is_gpu(machine_) ? with_convolution_operands(std::move(selected))
+                                      : with_packed_panels(std::move(selected), machine_);
   Materialised materialised = default_materialisation(selected);
   std::vector<std::vector<int64_t>> values = store_values(selected);
   std::vector<int64_t> wishes(materialised.begin(), materialised.end());

@@ -71,6 +71,53 @@ TEST(Materialised, WhatWasRoundedIsStoredShort) {
   EXPECT_FALSE(is_materialised(selected, materialised, x));
 }
 
+IrNode product(GraphBuilder& b, IrNode x, IrNode w) {
+  return b.raw({Op::kContract,
+                DType::kFloat32,
+                {b.shape(x)[0], b.shape(w)[0]},
+                {x, w},
+                common::ContractAttr{{0, 2}, {1, 2}, {0, 1}}});
+}
+
+// Fails when a product is stored and its epilogue computed by each block of the next product.
+TEST(Materialised, AProductTakesItsEpilogue) {
+  for (bool sums : {false, true}) {
+    GraphBuilder b;
+    IrNode first = product(b, input(b, {40, 16}), input(b, {24, 16}));
+    IrNode bound = b.binary(common::BinaryOp::kMax, first, b.scalar(DType::kFloat32, 0));
+    IrNode rounded = b.cast(bound, DType::kBfloat16);
+    IrNode wide = b.cast(rounded, DType::kFloat32);
+    b.output(sums ? b.reduce(common::ReduceOp::kMax, wide, {0})
+                  : product(b, wide, input(b, {8, 24})));
+    Selected selected = select_all(b.finish());
+    Materialised materialised = default_materialisation(selected);
+    EXPECT_TRUE(is_materialised(selected, materialised, rounded)) << sums;
+    EXPECT_FALSE(is_materialised(selected, materialised, first)) << sums;
+    EXPECT_FALSE(is_materialised(selected, materialised, bound)) << sums;
+  }
+}
+
+// Of two products that are added, the first one stored keeps what is done to it alone.
+TEST(Materialised, WhereProductsMeetOneEndsAfterItsEpilogue) {
+  GraphBuilder b;
+  IrNode x = input(b, {40, 16});
+  std::vector<IrNode> products, rounded, wide;
+  for (int k = 0; k < 2; ++k) {
+    products.push_back(product(b, x, input(b, {24, 16})));
+    rounded.push_back(b.cast(b.unary(UnaryOp::kNeg, products.back()), DType::kBfloat16));
+    wide.push_back(b.cast(rounded.back(), DType::kFloat32));
+  }
+  b.output(b.binary(common::BinaryOp::kAdd, wide[0], wide[1]));
+  Selected selected = select_all(b.finish());
+  Materialised materialised = default_materialisation(selected);
+  int stored = 0;
+  for (int k = 0; k < 2; ++k) {
+    stored += is_materialised(selected, materialised, rounded[static_cast<size_t>(k)]) ? 1 : 0;
+    EXPECT_FALSE(is_materialised(selected, materialised, products[static_cast<size_t>(k)]));
+  }
+  EXPECT_EQ(stored, 1);
+}
+
 TEST(Materialised, ALibraryReadsStoredOperandsOnly) {
   GraphBuilder b;
   IrNode x = b.unary(UnaryOp::kExp, input(b, {4, 8}));
