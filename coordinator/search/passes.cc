@@ -24,8 +24,7 @@ Compilation::Compilation(common::Graph graph, common::Target target, Numerics nu
 
 const Partition& Compilation::partition() {
   if (!partition_) {
-    partition_ =
-        std::make_unique<Partition>(coordinator::partition(graph_, common::machine_of(target_)));
+    partition_ = std::make_unique<Partition>(coordinator::partition(graph_));
   }
   return *partition_;
 }

@@ -279,8 +279,7 @@ class Assignment {
 
 }  // namespace
 
-common::Graph assign_layouts(const common::Graph& graph, common::Machine machine) {
-  if (common::is_gpu(machine)) return graph;
+common::Graph assign_layouts(const common::Graph& graph) {
   return Assignment(graph).run().value_or(graph);
 }
 

@@ -5,10 +5,9 @@
 
 namespace coordinator {
 
-Partition partition(const common::Graph& graph, common::Machine machine,
-                    const std::function<void(const char* pass)>& lap) {
+Partition partition(const common::Graph& graph, const std::function<void(const char* pass)>& lap) {
   Partition made;
-  made.laid_out = assign_layouts(graph, machine);
+  made.laid_out = assign_layouts(graph);
   lap("layouts");
   made.rolled = common::roll(made.laid_out);
   lap("roll");

@@ -29,7 +29,6 @@ using common::Graph;
 using common::GraphBuilder;
 using common::HostTensor;
 using common::InputKind;
-using common::Machine;
 using common::Node;
 using common::Op;
 using common::ReduceOp;
@@ -98,7 +97,7 @@ std::vector<HostTensor> values_of(const Graph& graph, const std::vector<HostTens
 }
 
 void expect_same_values(const Graph& graph) {
-  Graph laid_out = assign_layouts(graph, Machine::kCpu);
+  Graph laid_out = assign_layouts(graph);
   ASSERT_TRUE(common::verify(laid_out).ok()) << common::print(laid_out);
   std::vector<HostTensor> inputs = sample_inputs(graph, {}, 5);
   EXPECT_LT(largest_difference(values_of(laid_out, inputs), values_of(graph, inputs)), 1e-5)
@@ -111,7 +110,7 @@ struct Laid {
 };
 
 Laid default_programs(const Graph& graph) {
-  Laid laid{cut_into_regions(common::roll(assign_layouts(graph, Machine::kCpu))), {}};
+  Laid laid{cut_into_regions(common::roll(assign_layouts(graph))), {}};
   common::SteadyClock clock;
   for (const Region& region : laid.cut.regions) {
     laid.programs.push_back(RegionSpace(region.graph, clock).decode({}).program);
@@ -138,7 +137,7 @@ TEST(Layouts, ValuesStay) {
 
 // Values of 24, 40 and 32 channels: the channels are the last axis wherever something is computed.
 TEST(Layouts, ChannelsAreLastBetweenConvolutions) {
-  Graph laid_out = assign_layouts(network(), Machine::kCpu);
+  Graph laid_out = assign_layouts(network());
   int images = 0;
   for (const Node& node : laid_out.nodes) {
     bool computes = node.op == Op::kBinary || (node.op == Op::kReduce && node.shape.size() > 2);
@@ -172,18 +171,13 @@ TEST(Layouts, WhatFollowsAProductIsPartOfIt) {
 
 TEST(Layouts, InputsAndOutputsStay) {
   Graph graph = network();
-  Graph laid_out = assign_layouts(graph, Machine::kCpu);
+  Graph laid_out = assign_layouts(graph);
   EXPECT_EQ(laid_out.inputs, graph.inputs);
   ASSERT_EQ(laid_out.outputs.size(), graph.outputs.size());
   for (size_t k = 0; k < graph.outputs.size(); ++k) {
     EXPECT_EQ(laid_out.node(laid_out.outputs[k].node).shape,
               graph.node(graph.outputs[k].node).shape);
   }
-}
-
-TEST(Layouts, GpusKeepTheModels) {
-  EXPECT_EQ(assign_layouts(network(), Machine::kGpu), network());
-  EXPECT_EQ(assign_layouts(network(), Machine::kGpuWarpgroups), network());
 }
 
 // Shapes of what is computed elementwise or by reductions, without axes of size 1.
@@ -208,7 +202,7 @@ TEST(Layouts, TransformersKeepTheirOrder) {
   for (const std::string& file : files) {
     auto model = clients::load_model(file);
     ASSERT_TRUE(model.ok()) << model.error().message;
-    Graph laid_out = assign_layouts(model->graph, Machine::kCpu);
+    Graph laid_out = assign_layouts(model->graph);
     EXPECT_EQ(computed_shapes(laid_out), computed_shapes(model->graph)) << file;
   }
 }
