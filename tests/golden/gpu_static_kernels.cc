@@ -151,6 +151,30 @@ Graph sort(DType dtype, int64_t lines, int64_t length) {
   return b.finish();
 }
 
+// 32 images of `size` x `size` by 3 x 3 taps, with what follows a convolution of a residual
+// network: a scale, a shift and a bound.
+Graph convolution(int64_t size, int64_t channels, int64_t columns, int64_t stride) {
+  GraphBuilder b;
+  auto i = [](int axis) { return Expr::index(axis); };
+  const int64_t places = size / stride;
+  NodeId x = input(b, kHalf, {32, size, size, channels});
+  NodeId w = input(b, kHalf, {columns, 3, 3, channels});
+  Expr row = i(1) * Expr(stride) + i(3) - Expr(1), column = i(2) * Expr(stride) + i(4) - Expr(1);
+  View windows{{32, places, places, 3, 3, channels},
+               {i(0), row, column, i(5)},
+               {{row, size}, {column, size}},
+               0};
+  NodeId y = b.raw({Op::kContract,
+                    kWide,
+                    {32, places, places, columns},
+                    {b.view(x, windows), w},
+                    ContractAttr{{0, 1, 2, 3, 4, 5}, {6, 3, 4, 5}, {0, 1, 2, 6}}});
+  y = b.binary(BinaryOp::kMul, y, input(b, kWide, {columns}));
+  y = b.binary(BinaryOp::kAdd, y, input(b, kWide, {columns}));
+  b.output(b.cast(b.binary(BinaryOp::kMax, y, b.scalar(kWide, 0)), kHalf));
+  return b.finish();
+}
+
 std::vector<NamedKernel> gpu_kernels() {
   std::vector<NamedKernel> kernels;
   auto add = [&](const char* name, Template form, const Graph& body) {
@@ -192,6 +216,12 @@ std::vector<NamedKernel> gpu_kernels() {
   add("rounded_causal_attention", Template::kAttention, attention(2048, 2048, true, 128, true));
   add("wide_prompt_attention", Template::kAttention, attention(1024, 1024, false, 256, true));
   add("narrow_prompt_attention", Template::kAttention, attention(2048, 2048, true, 64, true));
+  // Of ResNet-50's stages.
+  add("convolution_of_64", Template::kTile, convolution(56, 64, 64, 1));
+  add("convolution_of_128", Template::kTile, convolution(28, 128, 128, 1));
+  add("convolution_of_256", Template::kTile, convolution(14, 256, 256, 1));
+  add("convolution_of_512", Template::kTile, convolution(7, 512, 512, 1));
+  add("convolution_two_apart", Template::kTile, convolution(28, 256, 256, 2));
   add("cache_update", Template::kScatter, cache_update());
   return kernels;
 }

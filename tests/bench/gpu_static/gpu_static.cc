@@ -95,6 +95,12 @@ Json kernel_line(const KernelUse& use) {
     line["schedules"] = use.spread.schedules;
     line["spread"] = rounded(use.spread.ratio);
   }
+  // Of one launch, what each part of the device takes.
+  const common::GpuKernelTime& t = k.time;
+  line["bounds_us"] = {
+      {"dram", rounded(t.dram_ns * 1e-3)},     {"l2", rounded(t.l2_ns * 1e-3)},
+      {"issue", rounded(t.issue_ns * 1e-3)},   {"tensor", rounded(t.tensor_ns * 1e-3)},
+      {"shared", rounded(t.shared_ns * 1e-3)}, {"latency", rounded(t.latency_ns * 1e-3)}};
   line["predicted_us"] = rounded(use.predicted_us);
   line["search_us"] = rounded(use.search_us);
   line["roofline"] = rounded(k.floor_ns * 1e-3 * static_cast<double>(use.calls) / use.predicted_us);
