@@ -157,6 +157,37 @@ TEST(Warpgroups, ProductsMatchPlainOnes) {
   }
 }
 
+// Fails when a register's halves are taken for another row or k, or a product adds to what it is
+// to replace.
+TEST(Warpgroups, LeftMatricesMayBeInRegisters) {
+  for (const bool b_across : {false, true}) {
+    const std::string across = b_across ? "1" : "0";
+    Case c;
+    c.b_across = b_across;
+    c.fence = R"(lf_wgmma_fence();
+    uint32_t own[4];
+    for (int e = 0; e < 4; ++e) {
+      const int row = tid / 32 * 16 + lane / 4 + e % 2 * 8, chunk = e / 2 ^ row / 4 % 2;
+      own[e] = ((const uint32_t*)a)[row * 8 + chunk * 4 + lane % 4];
+    })";
+    c.fence += "lf_wgmma_bf16<0, " + across + ", 0>(sum, left, right);\n";
+    c.fence += "lf_wgmma_bf16_registers<" + across + ">(sum, own, right);";
+    std::vector<float> d;
+    ASSERT_EQ(run(c, &d), 0);
+    for (int row = 0; row < 64; ++row) {
+      for (int column = 0; column < 64; ++column) {
+        float expected = 0;
+        for (int k = 0; k < 16; ++k) expected += 3 * left_value(row, k) * right_value(column, k);
+        ASSERT_EQ(d[row * 64 + column], expected) << b_across << " " << row << " " << column;
+      }
+    }
+    const Api nvrtc = real_nvrtc();
+    if (nvrtc.nvrtcCompileProgram == nullptr) continue;
+    const Compiled compiled = compile(nvrtc, kernel_of(c), "sm_90a");
+    EXPECT_EQ(compiled.result, 0) << compiled.log;
+  }
+}
+
 // The products' documentation leaves each of these undefined. Where one is not noticed, a kernel
 // that is wrong only on hardware passes all tests.
 TEST(Warpgroups, UndefinedUsesEndTheKernel) {

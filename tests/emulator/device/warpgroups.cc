@@ -89,6 +89,7 @@ std::string Warpgroups::read(Begun& begun) const {
   const lf_emu::Product& p = begun.product;
   begun.first = bytes_;
   for (const bool is_left : {true, false}) {
+    if (is_left && p.left_registers != nullptr) continue;
     std::vector<float>& values = is_left ? begun.left : begun.right;
     const unsigned count = is_left ? kRows : p.columns;
     for (unsigned own = 0; own < count; ++own) {
@@ -107,6 +108,22 @@ std::string Warpgroups::read(Begun& begun) const {
     }
   }
   return "";
+}
+
+// "Register Fragments", A of m64nNk16: the thread's warp has 16 rows.
+void Warpgroups::take_registers(unsigned thread, const lf_emu::Product& product, Begun& begun) {
+  begun.left.resize(size_t{kRows} * kDepth);
+  const size_t first = thread % kThreads / 32 * 16;
+  for (unsigned lane = 0; lane < 32; ++lane) {
+    for (unsigned half = 0; half < 8; ++half) {
+      uint16_t bits = 0;
+      std::memcpy(&bits, product.left_registers + lane * lf_emu::kExchangeBytes + half * 2,
+                  sizeof bits);
+      const size_t row = first + lane / 4 + half / 2 % 2 * 8;
+      const size_t k = lane % 4 * 2 + half % 2 + half / 4 * 8;
+      begun.left[row * kDepth + k] = value_of(bits, product.is_bf16);
+    }
+  }
 }
 
 // Whether what products see of the matrices is not what threads see.
@@ -135,11 +152,14 @@ std::string Warpgroups::begin_product(unsigned thread, const lf_emu::Product& pr
     if (!wrong.empty()) return line_of(product) + wrong;
     group.begun.push_back(std::move(begun));
   }
-  const Begun& begun = group.begun[number - group.dropped];
+  Begun& begun = group.begun[number - group.dropped];
+  if (product.left_registers != nullptr) take_registers(thread, product, begun);
   const lf_emu::Product& first = begun.product;
   if (first.left != product.left || first.right != product.right || first.site != product.site ||
       first.columns != product.columns || first.is_bf16 != product.is_bf16 ||
-      first.left_across != product.left_across || first.right_across != product.right_across) {
+      first.left_across != product.left_across || first.right_across != product.right_across ||
+      first.adds != product.adds ||
+      (first.left_registers == nullptr) != (product.left_registers == nullptr)) {
     return line_of(product) + "threads of a warpgroup begin different products";
   }
   Sums& kept = state.sums[sums];
@@ -179,7 +199,7 @@ std::string Warpgroups::add(unsigned thread, const Pending& pending) {
     const unsigned column = i / 4 * 8 + lane % 4 * 2 + i % 2;
     const float* left = &begun.left[row * kDepth];
     const float* right = &begun.right[column * kDepth];
-    float sum = kept.values[i];
+    float sum = begun.product.adds ? kept.values[i] : 0;
     for (unsigned k = 0; k < kDepth; ++k) sum += left[k] * right[k];
     kept.values[i] = sum;
   }

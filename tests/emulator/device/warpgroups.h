@@ -48,10 +48,11 @@ class Warpgroups {
   // A product that a warpgroup's threads begin one after another: all read what the first read.
   struct Begun {
     lf_emu::Product product{};
-    std::vector<float> left, right;  // [row][k], [column][k]
-    std::vector<size_t> places;      // of all elements, in shared memory
-    size_t first = 0, last = 0;      // byte
-    unsigned ended = 0;              // threads that have waited for it
+    // [row][k], [column][k]; `left` is filled by each warp where it is in registers.
+    std::vector<float> left, right;
+    std::vector<size_t> places;  // of all elements, in shared memory
+    size_t first = 0, last = 0;  // byte
+    unsigned ended = 0;          // threads that have waited for it
   };
   struct Warpgroup {
     uint64_t dropped = 0;  // products that all threads have waited for
@@ -76,6 +77,7 @@ class Warpgroups {
 
   void wake();
   std::string read(Begun& begun) const;
+  static void take_registers(unsigned thread, const lf_emu::Product& product, Begun& begun);
   std::string place(uint64_t descriptor, bool across, unsigned own, unsigned k,
                     size_t* result) const;
   std::string add(unsigned thread, const Pending& pending);

@@ -11,11 +11,14 @@ struct Index3 {
 struct Thread;
 
 // A product of 64 rows and `columns` columns of halves, from matrices that descriptors name;
-// `across`: they run along their own axis.
+// `across`: they run along their own axis. Without `adds` the sums' values before do not count.
+// `left_registers`: what the lanes of the thread's warp have of the left matrix, as exchange()
+// gives it; null: a descriptor names it.
 struct Product {
   unsigned long left, right;
   unsigned columns;
-  bool is_bf16, left_across, right_across;
+  bool is_bf16, left_across, right_across, adds;
+  const unsigned char* left_registers;
   int site;
 };
 

@@ -47,40 +47,76 @@ LF_PTX void lf_wgmma_done(float (&d)[kSums]) {
 // memory before. For any thread.
 LF_PTX void lf_fence_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 LF_PTX void lf_store_shared16(void* shared, uint4 x) { *(uint4*)shared = x; }
+LF_PTX void lf_store_shared2(void* shared, uint16_t x) { *(uint16_t*)shared = x; }
 
-// The names of operands in ascending order: ten from 10 * t, of the first 30, 60 and 120, and of as
-// many as there are sums.
+// A warpgroup, all warps of which call this, gives registers of its threads back, or waits until it
+// has as many: so many a thread, a multiple of 8.
+template <int kRegisters>
+LF_PTX void lf_fewer_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
+}
+template <int kRegisters>
+LF_PTX void lf_more_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
+}
+
+// The names of operands in ascending order: ten from 10 * t, of the first 30, 60 and so on, and of
+// as many as there are sums.
 #define LF_TEN(t) \
   "%" #t "0,%" #t "1,%" #t "2,%" #t "3,%" #t "4,%" #t "5,%" #t "6,%" #t "7,%" #t "8,%" #t "9,"
 #define LF_TO30 LF_TEN() LF_TEN(1) LF_TEN(2)
 #define LF_TO60 LF_TO30 LF_TEN(3) LF_TEN(4) LF_TEN(5)
-#define LF_TO120 LF_TO60 LF_TEN(6) LF_TEN(7) LF_TEN(8) LF_TEN(9) LF_TEN(10) LF_TEN(11)
+#define LF_TO90 LF_TO60 LF_TEN(6) LF_TEN(7) LF_TEN(8)
+#define LF_TO120 LF_TO90 LF_TEN(9) LF_TEN(10) LF_TEN(11)
 #define LF_NAMES32 LF_TO30 "%30,%31"
+#define LF_NAMES48 LF_TO30 LF_TEN(3) "%40,%41,%42,%43,%44,%45,%46,%47"
 #define LF_NAMES64 LF_TO60 "%60,%61,%62,%63"
+#define LF_NAMES96 LF_TO90 "%90,%91,%92,%93,%94,%95"
 #define LF_NAMES128 LF_TO120 "%120,%121,%122,%123,%124,%125,%126,%127"
 // The sums d[i] and the ones behind it as operands.
 #define LF_SUMS8(i)                                                                           \
   "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), \
       "+f"(d[i + 6]), "+f"(d[i + 7])
-#define LF_SUMS32(i) LF_SUMS8(i), LF_SUMS8(i + 8), LF_SUMS8(i + 16), LF_SUMS8(i + 24)
+#define LF_SUMS16(i) LF_SUMS8(i), LF_SUMS8(i + 8)
+#define LF_SUMS32(i) LF_SUMS16(i), LF_SUMS16(i + 16)
+#define LF_SUMS48(i) LF_SUMS32(i), LF_SUMS16(i + 32)
 #define LF_SUMS64(i) LF_SUMS32(i), LF_SUMS32(i + 32)
+#define LF_SUMS96(i) LF_SUMS64(i), LF_SUMS32(i + 64)
 #define LF_SUMS128(i) LF_SUMS64(i), LF_SUMS64(i + 64)
 // Begins d += left * right: 64 x 2 * sums of float32 from 64 x 16 and 16 x 2 * sums; `Across` is 1
 // for a matrix that runs along its own axis. d[i] is row 16 * w + g + i / 2 % 2 * 8, column i / 4 *
-// 8 + 2 * t + i % 2. Until it was waited for, nothing reads or writes d or the matrices. `after`:
-// the names of the operands behind the sums.
-#define LF_WGMMA(type, columns, sums, after)                                             \
-  template <int kLeftAcross, int kRightAcross>                                           \
-  LF_PTX void lf_wgmma_##type(float(&d)[sums], uint64_t left, uint64_t right) {          \
+// 8 + 2 * t + i % 2. Until it was waited for, nothing reads or writes d or the matrices. Without
+// kAdds d becomes the product, whatever it was. `after`: the names of the operands behind the sums.
+#define LF_WGMMA(type, columns, sums, after)                                                \
+  template <int kLeftAcross, int kRightAcross, int kAdds = 1>                               \
+  LF_PTX void lf_wgmma_##type(float(&d)[sums], uint64_t left, uint64_t right) {             \
+    asm volatile("wgmma.mma_async.sync.aligned.m64n" #columns "k16.f32." #type "." #type    \
+                 " {" LF_NAMES##sums "}, " after ";"                                        \
+                 : LF_SUMS##sums(0)                                                         \
+                 : "l"(left), "l"(right), "n"(kAdds), "n"(kLeftAcross), "n"(kRightAcross)); \
+  }
+// The same with the left matrix in registers: left[0] to left[3] are rows g, g + 8, g, g + 8 of the
+// warp's 16 at k of 2 * t and 2 * t + 1, the last two of 8 more, the lower k in the lower half.
+#define LF_WGMMA_REGISTERS(type, columns, sums, after)                                   \
+  template <int kRightAcross>                                                            \
+  LF_PTX void lf_wgmma_##type##_registers(float(&d)[sums], const uint32_t(&left)[4],     \
+                                          uint64_t right) {                              \
     asm volatile("wgmma.mma_async.sync.aligned.m64n" #columns "k16.f32." #type "." #type \
                  " {" LF_NAMES##sums "}, " after ";"                                     \
                  : LF_SUMS##sums(0)                                                      \
-                 : "l"(left), "l"(right), "n"(kLeftAcross), "n"(kRightAcross));          \
+                 : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "l"(right),   \
+                   "n"(kRightAcross));                                                   \
   }
-LF_WGMMA(bf16, 64, 32, "%32, %33, 1, 1, 1, %34, %35")
-LF_WGMMA(f16, 64, 32, "%32, %33, 1, 1, 1, %34, %35")
-LF_WGMMA(bf16, 128, 64, "%64, %65, 1, 1, 1, %66, %67")
-LF_WGMMA(f16, 128, 64, "%64, %65, 1, 1, 1, %66, %67")
-LF_WGMMA(bf16, 256, 128, "%128, %129, 1, 1, 1, %130, %131")
-LF_WGMMA(f16, 256, 128, "%128, %129, 1, 1, 1, %130, %131")
+#define LF_WGMMA_HALVES(columns, sums, after, after_registers) \
+  LF_WGMMA(bf16, columns, sums, after)                         \
+  LF_WGMMA(f16, columns, sums, after)                          \
+  LF_WGMMA_REGISTERS(bf16, columns, sums, after_registers)     \
+  LF_WGMMA_REGISTERS(f16, columns, sums, after_registers)
+LF_WGMMA_HALVES(64, 32, "%32, %33, %34, 1, 1, %35, %36", "{%32, %33, %34, %35}, %36, 1, 1, 1, %37")
+LF_WGMMA_HALVES(96, 48, "%48, %49, %50, 1, 1, %51, %52", "{%48, %49, %50, %51}, %52, 1, 1, 1, %53")
+LF_WGMMA_HALVES(128, 64, "%64, %65, %66, 1, 1, %67, %68", "{%64, %65, %66, %67}, %68, 1, 1, 1, %69")
+LF_WGMMA_HALVES(192, 96, "%96, %97, %98, 1, 1, %99, %100",
+                "{%96, %97, %98, %99}, %100, 1, 1, 1, %101")
+LF_WGMMA_HALVES(256, 128, "%128, %129, %130, 1, 1, %131, %132",
+                "{%128, %129, %130, %131}, %132, 1, 1, 1, %133")
 #endif
