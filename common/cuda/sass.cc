@@ -12,6 +12,7 @@ namespace {
 constexpr size_t kInstructionBytes = 16;
 constexpr unsigned kOpcodeMask = 0x1ff;
 constexpr uint16_t kBranch = 0x147, kNop = 0x118, kExit = 0x14d, kReturn = 0x150;
+constexpr uint16_t kWarpgroupProduct = 0x1f0, kWarpgroup = 0x1c5;  // HGMMA, WARPGROUP
 constexpr uint16_t kWaitForCopies = 0x11a, kEndCopies = 0x1af;     // DEPBAR, LDGDEPBAR
 constexpr uint16_t kLoadMatrices = 0x03b, kStoreMatrices = 0x044;  // LDSM, STSM
 constexpr uint64_t kAlways = 7, kNever = 15;                       // as guards
@@ -126,6 +127,10 @@ SassInstruction decode(uint64_t low, uint64_t high, size_t number, size_t count,
   x.is_conditional =
       field(low, 12, 4) != kAlways || (x.opcode == kBranch && field(high, 27, 1) != 0);
   x.ends_copies = x.opcode == kEndCopies;
+  x.ends_products = x.opcode == kWarpgroupProduct && field(high, 20, 3) == 0;
+  if (x.opcode == kWarpgroup && field(low, 47, 1) != 0) {
+    x.products_left = static_cast<int8_t>(field(high, 8, 6));
+  }
   if (x.opcode == kWaitForCopies) x.copies_left = static_cast<int8_t>(field(low, 38, 6));
   if (x.opcode == kBranch) {
     int64_t target =

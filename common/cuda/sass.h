@@ -5,7 +5,10 @@
 // the opcode in the lowest 9 bits, the guard in bits 12 to 15, an access' width in bits 73 to 75,
 // the clocks until the next instruction may begin in bits 105 to 108, the scoreboard that a load
 // sets in bits 110 to 112, those that an instruction waits for in bits 116 to 121, and of a wait
-// for copies the groups that may be left in bits 38 to 43. Tests compile kernels of known content
+// for copies the groups that may be left in bits 38 to 43. A warpgroup product that ends a group
+// has 0 in bits 84 to 86, and a wait for products bit 47 with the groups that may be left in bits
+// 72 to
+// 77. Tests compile kernels of known content
 // and look for it.
 #pragma once
 
@@ -58,6 +61,9 @@ struct SassInstruction {
   bool is_reached = false;      // from the kernel's entry, not by a call
   bool ends_copies = false;     // it ends a group of asynchronous copies
   int8_t copies_left = -1;      // it waits until so many groups are under way; -1: it does not
+  // The same of a warpgroup's products.
+  bool ends_products = false;
+  int8_t products_left = -1;
 };
 
 // Instructions [first, last], of which the last branches back to the first.

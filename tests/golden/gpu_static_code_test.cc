@@ -170,15 +170,24 @@ SassInstruction product() {
   return x;
 }
 
-// Products of warpgroups follow one another, from when the first box is there.
-TEST(WarpClocks, ProductsTakeTurns) {
-  SassKernel kernel;
-  SassInstruction box = of(SassClass::kBoxCopy);
+// Products of warpgroups follow one another, from when the first box is there. The warp goes on
+// until it waits for a group of them.
+TEST(WarpClocks, ProductsAreWaitedForByGroup) {
+  SassInstruction box = of(SassClass::kBoxCopy), last = product();
   box.stall = 2;
-  kernel.code = {box, product(), product()};
-  EXPECT_DOUBLE_EQ(warp_clocks(kernel, {}, 100), common::kGpuMemoryClocks + 2 * (100 + 1));
+  last.ends_products = true;
+  SassInstruction one_left = of(SassClass::kOther), none_left = one_left;
+  one_left.products_left = 1;
+  none_left.products_left = 0;
+  SassKernel kernel;
+  kernel.code = {box, last, product(), last};
+  EXPECT_DOUBLE_EQ(warp_clocks(kernel, {}, 100), 5);
+  kernel.code.push_back(one_left);
+  EXPECT_DOUBLE_EQ(warp_clocks(kernel, {}, 100), common::kGpuMemoryClocks + 100 + 1);
+  kernel.code.push_back(none_left);
+  EXPECT_DOUBLE_EQ(warp_clocks(kernel, {}, 100), common::kGpuMemoryClocks + 300 + 1);
   kernel.code.erase(kernel.code.begin());
-  EXPECT_DOUBLE_EQ(warp_clocks(kernel, {}, 100), 2 * (100 + 1));
+  EXPECT_DOUBLE_EQ(warp_clocks(kernel, {}, 100), 300 + 1);
 }
 
 // A loop that multiplies turns as often as makes the products, one that asks for boxes as often as

@@ -108,6 +108,7 @@ void run_blocks(const common::Kernel& kernel, const worker::KernelSource& source
   accesses.product_operations = sums.product_operations / blocks;
   accesses.boxes = sums.boxes / blocks;
   accesses.box_bytes_under_way = figures.box_bytes_under_way;
+  accesses.warpgroups = figures.warpgroups;
   if (sums.sectors_least > 0) accesses.sectors_ratio = sums.sectors / sums.sectors_least;
   if (sums.wavefronts_least > 0) accesses.shared_ratio = sums.wavefronts / sums.wavefronts_least;
   result.accesses = accesses;
@@ -124,10 +125,10 @@ void predict_library(const common::Kernel& kernel, const common::GpuMachine& mac
 }
 
 // What the engine saw of a block's warpgroups and of the copy engine.
-void add_products(const KernelAccesses& seen, double block_threads,
-                  const common::GpuMachine& machine, ThreadTraffic& thread) {
+void add_products(const KernelAccesses& seen, const common::GpuMachine& machine,
+                  ThreadTraffic& thread) {
   if (seen.products == 0) return;
-  double groups = std::max(1.0, std::floor(block_threads / kWarpgroup));
+  const double groups = seen.warpgroups;
   thread.products = seen.products / groups;
   // All warpgroups of the block take the processor's tensor cores in turn.
   double processor_rate = machine.half_tensor_per_ns / machine.processors / machine.clock_ghz;
@@ -145,6 +146,11 @@ void find_facts(const CallTraffic& traffic, double block_shared_bytes, StaticKer
   f.block_shared_bytes = static_cast<double>(code.shared_bytes) + block_shared_bytes;
   f.in_flight_bytes = static_cast<double>(code.in_flight_bytes);
   f.thread_instructions = code.instructions * threads;
+  // One thread of a warpgroup that only copies does next to nothing, the others nothing.
+  if (is_seen && result.accesses->boxes > 0) {
+    const double groups = std::floor(f.block_threads / kWarpgroup);
+    f.thread_instructions *= std::min(1.0, result.accesses->warpgroups / groups);
+  }
   if (code.tensor_instructions > 0) {
     double counted = code.tensor_instructions * kTensorOperations * threads / kWarp;
     if (code.has_warpgroups) {
@@ -193,7 +199,7 @@ common::Status judge_generated(const common::Kernel& kernel, const std::vector<i
     thread.stores = result.accesses->store_bytes / f.block_threads;
     thread.shared_loads = result.accesses->shared_load_bytes / f.block_threads;
     thread.boxes_under_way = result.accesses->box_bytes_under_way / f.block_threads;
-    add_products(*result.accesses, f.block_threads, tools.machine, thread);
+    add_products(*result.accesses, tools.machine, thread);
   }
   result.code = kernel_code(codes[0], facts[0], thread);
   find_facts(traffic, static_cast<double>(source.entry.block.shared_bytes), result);

@@ -37,6 +37,7 @@ struct KernelAccesses {
   // Products of warpgroups with their operations, boxes that the copy engine brings, and the bytes
   // of boxes that are under way at once.
   double products = 0, product_operations = 0, boxes = 0, box_bytes_under_way = 0;
+  double warpgroups = 0;  // of a block, that multiply
 };
 
 struct StaticKernel {

@@ -92,6 +92,8 @@ class Walk {
     clock_ += rest;
     for (double& ready : ready_) ready += rest;
     for (double& ready : groups_) ready += rest;
+    for (double& ready : products_) ready += rest;
+    multiplied_ += rest;
     open_ += rest;
   }
 
@@ -102,6 +104,10 @@ class Walk {
     while (x.copies_left >= 0 && groups_.size() > static_cast<size_t>(x.copies_left)) {
       clock_ = std::max(clock_, groups_.front());
       groups_.erase(groups_.begin());
+    }
+    while (x.products_left >= 0 && products_.size() > static_cast<size_t>(x.products_left)) {
+      clock_ = std::max(clock_, products_.front());
+      products_.erase(products_.begin());
     }
     if (x.kind == SassClass::kBarrier) clock_ += kBarrier;
     if (x.opcode == kFence) clock_ += common::kGpuCacheClocks;
@@ -119,8 +125,11 @@ class Walk {
     if (x.kind == SassClass::kBoxCopy && first_box_ == 0) {
       first_box_ = clock_ + common::kGpuMemoryClocks;
     }
-    // Tensor cores take product after product; later boxes come while they do.
-    if (x.opcode == kWarpgroupProduct) clock_ = std::max(clock_, first_box_) + product_clocks_;
+    // Tensor cores take product after product, while the warp goes on; later boxes come meanwhile.
+    if (x.opcode == kWarpgroupProduct) {
+      multiplied_ = std::max({multiplied_, clock_, first_box_}) + product_clocks_;
+    }
+    if (x.ends_products) products_.push_back(multiplied_);
     clock_ += std::max<int>(1, x.stall);
   }
 
@@ -128,8 +137,10 @@ class Walk {
   const std::vector<double>& trips_;
   double clock_ = 0;
   std::array<double, kScoreboards> ready_{};
-  std::vector<double> groups_;  // of asynchronous copies, the oldest first
-  double open_ = 0;             // copies of no group yet
+  std::vector<double> groups_;    // of asynchronous copies, the oldest first
+  double open_ = 0;               // copies of no group yet
+  std::vector<double> products_;  // of warpgroup products' groups, likewise
+  double multiplied_ = 0;         // until the tensor cores have done what they were given
   double product_clocks_;
   double first_box_ = 0;  // until it is there; 0: none is asked for
 };

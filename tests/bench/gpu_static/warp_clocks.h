@@ -11,7 +11,7 @@ namespace bench {
 // Clocks of code that is reached without calls, in its order: what each instruction holds up the
 // next one, and what it waits for, above all loads. `trips`: how often each loop turns, as in
 // `kernel.loops`. Of branches forward both ways are taken, as the block does that has most to do.
-// `product_clocks`: until a warpgroup can begin the product after one.
+// `product_clocks`: what a product of a warpgroup takes the tensor cores, which others use, too.
 double warp_clocks(const common::SassKernel& kernel, const std::vector<double>& trips,
                    double product_clocks = 0);
 

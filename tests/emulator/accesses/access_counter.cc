@@ -107,9 +107,11 @@ void AccessCounter::on_box(uint64_t read_bytes, uint64_t box_bytes, uint64_t und
   under_way_bytes_ = std::max(under_way_bytes_, under_way_bytes);
 }
 
-void AccessCounter::on_product(const lf_emu::Product& product) {
+void AccessCounter::on_product(const lf_emu::Product& product, unsigned warpgroup) {
   constexpr double kRows = 64, kDepth = 16, kHalf = 2;
-  const double wavefronts = (kRows + product.columns) * kDepth * kHalf / (kBanks * kBankBytes);
+  const double rows = product.left_registers != nullptr ? 0 : kRows;
+  const double wavefronts = (rows + product.columns) * kDepth * kHalf / (kBanks * kBankBytes);
+  warpgroups_ |= 1u << warpgroup % 32;
   sums_.wavefronts += wavefronts;
   sums_.wavefronts_least += wavefronts;
   sums_.products += 1;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <unordered_map>
 #include <vector>
@@ -42,7 +43,9 @@ class AccessCounter : public AccessObserver {
   void on_together() override;
   void on_completion(int64_t blocks) override;
   void on_box(uint64_t read_bytes, uint64_t box_bytes, uint64_t under_way_bytes) override;
-  void on_product(const lf_emu::Product& product) override;
+  void on_product(const lf_emu::Product& product, unsigned warpgroup) override;
+  // Warpgroups of a block that multiply.
+  int warpgroups() const { return std::popcount(warpgroups_); }
   // Most bytes of boxes that were under way at once.
   uint64_t box_bytes_under_way() const { return under_way_bytes_; }
   const AccessSums& sums() const { return sums_; }
@@ -80,6 +83,7 @@ class AccessCounter : public AccessObserver {
   AccessSums sums_, own_;
   int64_t completed_ = 0;
   uint64_t under_way_bytes_ = 0;
+  uint32_t warpgroups_ = 0;  // a bit each
 };
 
 }  // namespace emulator

@@ -171,6 +171,7 @@ AccessFigures run_accesses(const AccessRun& run) {
     for (double bytes : counter.sums().load_bytes) loads += bytes;
     figures.box_bytes_under_way =
         std::max(figures.box_bytes_under_way, static_cast<double>(counter.box_bytes_under_way()));
+    figures.warpgroups = std::max(figures.warpgroups, counter.warpgroups());
     if (loads > figures.longest_load_bytes) {
       figures.longest_load_bytes = loads;
       figures.longest = counter.sums();

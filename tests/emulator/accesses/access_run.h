@@ -36,6 +36,7 @@ struct AccessFigures {
   double longest_load_bytes = 0;   // of the block that loads most
   AccessSums longest;              // likewise
   double box_bytes_under_way = 0;  // most of them at once
+  int warpgroups = 0;              // of a block, that multiply
   int64_t blocks = 0;              // that ran
   bool is_whole = true;            // each to its end, and all that it accesses was counted
   std::string problem;             // why there are no sums; empty: there are

@@ -141,7 +141,7 @@ struct EngineCalls {
     mp.require(mp.own().warpgroups.begin_product(mp.own_thread(), product, sums));
     constexpr unsigned kGroup = 128;
     if (mp.own_thread() % kGroup == 0 && mp.is_observed()) {
-      mp.launch_->observer->on_product(product);
+      mp.launch_->observer->on_product(product, mp.own_thread() / kGroup);
     }
   }
   static void fence_products(lf_emu::Thread*) {

@@ -48,7 +48,7 @@ class AccessObserver {
   // `under_way_bytes`, those of earlier boxes included, have not come yet.
   virtual void on_box(uint64_t read_bytes, uint64_t box_bytes, uint64_t under_way_bytes) = 0;
   // A warpgroup begins a product.
-  virtual void on_product(const lf_emu::Product& product) = 0;
+  virtual void on_product(const lf_emu::Product& product, unsigned warpgroup) = 0;
 };
 
 // One launch, complete: it is run after the call that asked for it has returned.

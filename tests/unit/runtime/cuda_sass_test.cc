@@ -84,6 +84,26 @@ extern "C" __global__ void lf_tensor(const unsigned* a, float* out) {
       : "+f"(c0), "+f"(c1), "+f"(c2), "+f"(c3) : "r"(x));
   out[threadIdx.x] = c0 + c1 + c2 + c3;
 }
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+#define LF_PRODUCT(d)                                                                    \
+  asm volatile("wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%0, %1, %2, %3}, "  \
+               "%4, %4, 1, 1, 1, 0, 0;"                                                  \
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "l"(matrix))
+extern "C" __global__ void __launch_bounds__(128) lf_groups(unsigned long matrix, float* out) {
+  float d[4] = {}, e[4] = {};
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+  LF_PRODUCT(d);
+  LF_PRODUCT(d);
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+  LF_PRODUCT(e);
+  asm volatile("wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 1;" ::: "memory");
+  for (int i = 0; i < 4; ++i) asm volatile("" : "+f"(d[i])::"memory");
+  out[threadIdx.x] = d[0] + d[1] + d[2] + d[3];
+  asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+  for (int i = 0; i < 4; ++i) asm volatile("" : "+f"(e[i])::"memory");
+  out[threadIdx.x + 128] = e[0] + e[1] + e[2] + e[3];
+}
+#endif
 #if __CUDA_ARCH__ >= 900
 struct __align__(64) lf_map { unsigned long words[16]; };
 extern "C" __global__ void lf_boxes(int steps, const __grid_constant__ lf_map map) {
@@ -191,6 +211,22 @@ TEST_P(Sass, BoxesAreCopiesOfTheirOwnKind) {
   const SassKernel& boxes = kernel("lf_boxes");
   EXPECT_EQ(count(boxes, SassClass::kBoxCopy), 2);
   EXPECT_EQ(count(boxes, SassClass::kAsyncCopy), 0);
+}
+
+TEST_P(Sass, ProductsOfWarpgroupsEndInGroups) {
+  // Fails when a group's last product, or a wait for all groups but one, is taken for another.
+  if (GetParam() != std::string("sm_90a")) GTEST_SKIP() << "it has no warpgroup products";
+  std::vector<int> groups;
+  int64_t ends = 0;
+  for (const SassInstruction& x : kernel("lf_groups").code) {
+    ends += x.ends_products ? 1 : 0;
+    if (x.products_left >= 0) groups.push_back(x.products_left);
+  }
+  // The compiler may end a group, and wait for it, where the text does not.
+  EXPECT_GE(ends, 2);
+  EXPECT_LE(ends, 3);
+  EXPECT_EQ(std::count(groups.begin(), groups.end(), 1), 1);
+  EXPECT_EQ(groups.back(), 0);
 }
 
 TEST_P(Sass, MatricesHaveTheirWidths) {
