@@ -70,8 +70,8 @@ std::unordered_set<std::string> likely_written(const ExportGraph& graph) {
     auto* to = std::get_if<TensorArgument>(&node.outputs[0]);
     if (from == nullptr || to == nullptr) continue;
     std::string_view target = short_target(node);
-    bool writes = is_in_place(target);
-    bool aliases = writes || target.starts_with("aten.to.") || target == "aten.alias.default" ||
+    bool writes = is_in_place(target) && !changes_only_the_view(target);
+    bool aliases = is_in_place(target) || target.starts_with("aten.to.") || target == "aten.alias.default" ||
                    target == "aten.detach.default";
     if (!aliases) continue;
     auto root = roots.find(from->name);

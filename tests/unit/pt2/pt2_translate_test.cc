@@ -175,6 +175,20 @@ TEST(Translate, SmallConstantsArePartOfTheGraphUnlessWrittenTo) {
   EXPECT_EQ(floats(out[1]), std::vector<float>{3});
 }
 
+// Exported models detach, in place, the numbers that they were written with, such as the 0 of a
+// mask.
+TEST(Translate, ConstantsWhoseViewAloneChangesArePartOfTheGraph) {
+  Program p;
+  p.stored(ExportInputKind::kTensorConstant, "k", {2}).input("x", {1});
+  p.tensor("detached", {1}).tensor("y", {1});
+  p.node("aten.detach_.default", {self("k")}, "detached");
+  p.node("aten.mul.Tensor", {self("x"), {"other", TensorArgument{"detached"}}}, "y").output("y");
+  auto model = translate(p.get());
+  ASSERT_TRUE(model.ok());
+  EXPECT_EQ(model->graph.inputs.size(), 1u);
+  EXPECT_EQ(floats(run(*model, {line({4})})[0]), std::vector<float>{8});
+}
+
 TEST(Translate, WeightValuesDoNotEnterTheHash) {
   auto hash = [](float value) {
     Program p;
