@@ -205,14 +205,12 @@ class Walk {
   }
 
   // Views and constants are copied into the body: passed in, a broadcast would have to be stored.
-  // So are positions in another type, and what compares them: rules can tell their values only
-  // where they are made.
+  // So is what compares positions: rules can tell its values only where they are made, and kernels
+  // leave out what it hides.
   void share(NodeId id) {
     if (!shared_.insert(id).second) return;
     const Node& node = graph_.node(id);
-    bool is_free_cast = node.op == Op::kCast && is_free(graph_, node.operands[0]);
-    if (node.op == Op::kView || is_free_cast || is_free(graph_, id) ||
-        compares_positions(graph_, id)) {
+    if (node.op == Op::kView || compares_positions(graph_, id)) {
       for (NodeId operand : graph_.node(id).operands) share(operand);
       chain_.copied.push_back(id);
     } else {
@@ -356,9 +354,24 @@ bool is_free(const Graph& graph, NodeId id) {
 }
 
 bool compares_positions(const Graph& graph, NodeId id) {
-  const Node& node = graph.node(id);
-  return node.op == Op::kBinary && node.dtype == DType::kBool &&
-         std::ranges::all_of(node.operands, [&](NodeId x) { return is_free(graph, x); });
+  // Masks are some ten nodes; what is larger is computed once.
+  constexpr size_t kNodesMax = 48;
+  std::vector<NodeId> open{id};
+  std::unordered_set<NodeId> seen{id};
+  while (!open.empty()) {
+    NodeId next = open.back();
+    open.pop_back();
+    if (is_free(graph, next)) continue;
+    const Node& node = graph.node(next);
+    bool is_whole = is_integer(node.dtype) || node.dtype == DType::kBool;
+    bool fits = node.op == Op::kView || node.op == Op::kCast || node.op == Op::kSelect ||
+                ((node.op == Op::kBinary || node.op == Op::kUnary) && is_whole);
+    if (!fits || seen.size() > kNodesMax) return false;
+    for (NodeId operand : node.operands) {
+      if (seen.insert(operand).second) open.push_back(operand);
+    }
+  }
+  return true;
 }
 
 std::optional<Chain> find_chain(const Graph& graph, const Tuple& anchors) {

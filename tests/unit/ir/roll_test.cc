@@ -166,6 +166,33 @@ TEST(Roll, CarriesValuesThroughABlock) {
   EXPECT_EQ(loop.carried, 3);
 }
 
+// A mask that positions make is computed where it is added: a kernel that only reads it cannot
+// leave out what it hides. What data says stays an operand.
+TEST(Roll, CopiesMasksOfPositionsIntoTheBody) {
+  for (bool is_data : {false, true}) {
+    GraphBuilder b;
+    NodeId x = b.input(InputKind::kUser, DType::kFloat32, {8, 8}, "x");
+    NodeId at = b.iota(DType::kInt64, 8);
+    NodeId rows = is_data ? b.input(InputKind::kUser, DType::kInt64, {8}, "rows") : at;
+    NodeId row = b.expand(b.reshape(rows, {8, 1}), {8, 8});
+    NodeId key = b.expand(b.reshape(at, {1, 8}), {8, 8});
+    NodeId seen = b.binary(BinaryOp::kAnd, b.binary(BinaryOp::kLessEqual, key, row),
+                           b.binary(BinaryOp::kLess, b.binary(BinaryOp::kSub, row, key),
+                                    b.full_int(DType::kInt64, {8, 8}, 3)));
+    NodeId mask =
+        b.cast(b.select(seen, b.scalar(DType::kBfloat16, 0), b.scalar(DType::kBfloat16, -3e38)),
+               DType::kFloat32);
+    for (int l = 0; l < 6; ++l) {
+      NodeId w = b.input(InputKind::kWeight, DType::kFloat32, {8, 8}, "w");
+      x = b.binary(BinaryOp::kAdd, b.unary(UnaryOp::kTanh, dense(b, x, w)), mask);
+    }
+    b.output(x);
+    LoopAttr loop = only_loop(b.finish());
+    EXPECT_EQ(loop.trip_count, 6);
+    EXPECT_EQ(loop.invariant, is_data ? 1 : 0) << print(*loop.body);
+  }
+}
+
 // Five layers of one kind, one of another, three times over and four more, as in Gemma.
 TEST(Roll, NestsPatternsFromTheirStart) {
   GraphBuilder b;
