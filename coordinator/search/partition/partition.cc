@@ -1,13 +1,14 @@
 #include "coordinator/search/partition/partition.h"
 
 #include "common/ir/roll/roll.h"
+#include "coordinator/search/partition/known_comparisons.h"
 #include "coordinator/search/partition/layout_assignment.h"
 
 namespace coordinator {
 
 Partition partition(const common::Graph& graph, const std::function<void(const char* pass)>& lap) {
   Partition made;
-  made.laid_out = assign_layouts(graph);
+  made.laid_out = assign_layouts(decide_comparisons(graph));
   lap("layouts");
   made.rolled = common::roll(made.laid_out);
   lap("roll");
