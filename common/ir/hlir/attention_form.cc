@@ -429,10 +429,17 @@ class Finder {
     it->second = it->second && is_exact;
   }
 
+  // Between floats: what is hidden is as low, or infinite, in any of them.
+  bool is_rounding(const Node& node) const {
+    return node.op == Op::kCast && is_float(node.dtype) &&
+           is_float(graph_.node(node.operands[0]).dtype);
+  }
+
   void note_hidden(NodeId id, const Indices& indices) {
     const Node& node = graph_.node(id);
     if (id == form_.scores || is_read(id)) return;
     if (is_plain_view(node)) note_hidden(node.operands[0], inside(node, indices));
+    if (is_rounding(node)) note_hidden(node.operands[0], indices);
     if (node.op == Op::kBinary && attr<BinaryAttr>(node).op == BinaryOp::kAdd) {
       for (NodeId operand : node.operands) {
         if (auto is_exact = note_added(operand, indices)) note_position(operand, *is_exact);
@@ -452,6 +459,7 @@ class Finder {
     const Node& node = graph_.node(id);
     if (is_read(id)) return std::nullopt;
     if (is_plain_view(node)) return note_added(node.operands[0], inside(node, indices));
+    if (is_rounding(node)) return note_added(node.operands[0], indices);
     if (node.op != Op::kSelect) return std::nullopt;
     for (int side : {1, 2}) {
       auto hidden = uniform(node.operands[at(side)]);

@@ -22,8 +22,9 @@ struct Attention {
   double soft_cap = 0;
   bool rounded = false;  // scores and probabilities through bfloat16
   bool rounds_probabilities = false;
-  bool transposed = false;  // keys are stored along the sequence
-  bool half = false;        // queries, keys and values are of `half_type`
+  bool rounds_masked = false;  // scores with their mask, too
+  bool transposed = false;     // keys are stored along the sequence
+  bool half = false;           // queries, keys and values are of `half_type`
   DType half_type = DType::kBfloat16;
   bool packed = false;  // queries and results lie by row, member and group: heads of a token
   int64_t window = 3;   // keys that a row sees
@@ -71,6 +72,7 @@ class Builder {
                          b_.unary(UnaryOp::kTanh, b_.binary(BinaryOp::kDiv, scores, cap)), cap);
     }
     scores = masked(scores, rows, keys);
+    if (a_.rounds_masked) scores = round(scores);
     NodeId p = b_.raw({Op::kSoftmax, a_.dtype, shape, {scores}, SoftmaxAttr{3, false}});
     if (a_.mask == Mask::kGivenSafe) {
       NodeId top = b_.reduce(ReduceOp::kMax, scores, {3}, true);

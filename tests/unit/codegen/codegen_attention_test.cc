@@ -264,6 +264,13 @@ TEST(AttentionForm, SaysWhichMasksArePositions) {
     bool is_positional = mask != Mask::kBias && mask != Mask::kGiven;
     EXPECT_EQ(form->masks[0].is_positional, is_positional) << static_cast<int>(mask);
     EXPECT_FALSE(form->rounds_to.has_value());
+    // Exported models round scores once more where the mask was added.
+    a.half = a.rounds_masked = true;
+    form = attention_form(canonical(Builder(a).build()));
+    ASSERT_TRUE(form.has_value());
+    ASSERT_EQ(form->masks.size(), 1u);
+    EXPECT_EQ(form->masks[0].is_positional, is_positional) << static_cast<int>(mask);
+    EXPECT_EQ(form->last.empty(), !is_positional);
   }
   Attention a;
   a.half = a.rounded = true;
