@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/base/contains.h"
 #include "common/base/divide_up.h"
 
 namespace common {
@@ -9,11 +10,22 @@ namespace {
 
 // What every GPU with tensor cores for bfloat16 gives one block.
 constexpr int64_t kSharedBytesMax = 99 * 1024;
-constexpr int64_t kRows[] = {128, 64, 32, 16};  // of equal ones the first
-constexpr int64_t kKeys[] = {64, 32};
+// Of equal ones the first.
+constexpr FlashBlocks kBlocks[] = {
+    {128, 128, true}, {128, 64, true}, {64, 128, true}, {64, 64, true}, {128, 64}, {128, 32},
+    {64, 64},         {64, 32},        {32, 64},        {32, 32},       {16, 64},  {16, 32}};
 // Registers of a thread beside its sums and scores, for second parts of probabilities, and all that
 // there are.
 constexpr int64_t kRegisters = 60, kPartRegisters = 12, kRegistersMax = 255;
+
+// Of warpgroups: rows; elements of a row that are permuted as one; stages of keys and values; what
+// a block may have of shared memory, and a thread of registers where there are two and a warp.
+constexpr int64_t kGroupRows = 64, kGroupThreads = 128, kGroupElements = 64, kStages = 2,
+                  kPattern = 1024;
+constexpr int64_t kGroupSharedBytesMax = 226 * 1024, kTwoGroupsRegistersMax = 240;
+constexpr int64_t kGroupRegisters = 44;
+// Columns that a product may have (worker/codegen/cuda/support/wgmma.cuh).
+constexpr int64_t kGroupColumns[] = {64, 96, 128, 192, 256};
 
 // Thread instructions, counted in machine code for sm_90a: of a block's beginning and end, of a row
 // of 32 threads in a step, of a step, of a score, of a probability that is multiplied in two parts
@@ -25,16 +37,35 @@ constexpr double kFixed = 400, kRow = 24, kStep = 40, kScore = 4.5, kTwoParts = 
 constexpr double kBeginClocks = 1500, kStepClocks = 900, kProductClocks = 10;
 // And of an operation that computes a query.
 constexpr double kQueryClocks = 1.5;
+// The same of warpgroups: instructions of a step; clocks of the beginning and the end, and of a
+// column of results; of a score, whose exponential is computed while the former step's values are
+// multiplied, and where it is multiplied in two parts. Operations that a processor's tensor cores
+// do in a clock.
+constexpr double kGroupStep = 100, kGroupBeginClocks = 6200, kColumnClocks = 24;
+constexpr double kScoreClocks = 13, kTwoPartsClocks = 27;
+constexpr double kOperationsPerClock = 4096;
 
 int64_t padded(int64_t length) { return divide_up(length, 16) * 16; }
 
-// Registers of a thread: its sums and scores, and others.
+int64_t grouped(int64_t length) { return divide_up(length, kGroupElements) * kGroupElements; }
+
+// Registers of a thread: its sums and scores, probabilities of warpgroups, and others.
 int64_t registers_of(const FlashShape& shape, const FlashBlocks& blocks) {
+  if (blocks.warpgroups) {
+    return (padded(shape.width) + blocks.keys) / 2 + blocks.keys / (shape.two_parts ? 2 : 4) +
+           kGroupRegisters;
+  }
   return blocks.tiles() * (padded(shape.width) + blocks.keys) / 2 + kRegisters +
          (shape.two_parts ? kPartRegisters : 0);
 }
 
 bool fits(const FlashShape& shape, const FlashBlocks& blocks) {
+  if (blocks.warpgroups) {
+    if (!contains(kGroupColumns, padded(shape.width))) return false;
+    int64_t most = blocks.rows > kGroupRows ? kTwoGroupsRegistersMax : kRegistersMax;
+    return flash_shared_bytes(shape, blocks) <= kGroupSharedBytesMax &&
+           registers_of(shape, blocks) <= most;
+  }
   return flash_shared_bytes(shape, blocks) <= kSharedBytesMax &&
          registers_of(shape, blocks) <= kRegistersMax;
 }
@@ -42,13 +73,65 @@ bool fits(const FlashShape& shape, const FlashBlocks& blocks) {
 }  // namespace
 
 int64_t flash_shared_bytes(const FlashShape& shape, const FlashBlocks& blocks) {
+  if (blocks.warpgroups) {
+    int64_t depth = grouped(shape.depth), width = grouped(shape.width);
+    int64_t panels = 2 * (blocks.rows * depth + kStages * blocks.keys * (depth + width));
+    int64_t results = 4 * blocks.rows * (padded(shape.width) + 8);
+    return std::max(panels, results) + kPattern;
+  }
   int64_t depth = padded(shape.depth), width = padded(shape.width);
   int64_t panels = 2 * (blocks.rows * depth + 2 * blocks.keys * (depth + width));
   int64_t results = 4 * blocks.rows * (width + 8);
   return std::max(panels, results) + kFlashLimitBytes;
 }
 
+namespace {
+
+GpuKernelFacts warpgroup_facts(const FlashShape& shape, const FlashBlocks& blocks) {
+  constexpr double kHalf = 2, kWarp = 32;
+  auto number = [](int64_t value) { return static_cast<double>(value); };
+  const double depth = number(padded(shape.depth)), width = number(padded(shape.width));
+  const double rows = number(blocks.rows), keys = number(blocks.keys);
+  const double parts = shape.two_parts ? 2 : 1, groups = rows / number(kGroupRows);
+  const double steps = std::max(1.0, number(shape.keys) * shape.seen / keys);
+  GpuKernelFacts f;
+  f.blocks = number(shape.batch * divide_up(shape.rows, blocks.rows));
+  const double multiplying = number(blocks.warps()) * kWarp;
+  f.block_threads = multiplying + kGroupThreads;
+  f.registers = 168;
+  f.block_shared_bytes = number(flash_shared_bytes(shape, blocks));
+  const double all_steps = f.blocks * steps;
+  const double operations = 2 * rows * keys * (depth + width * parts);
+  f.warpgroup_operations = all_steps * operations;
+  // Of a thread, in a step.
+  const double scores = keys / 2;
+  const double step = kGroupStep + scores * (kScore + (shape.two_parts ? kTwoParts : 0));
+  const double computed = rows * depth * shape.query_operations;
+  f.thread_instructions = f.blocks * f.block_threads * kFixed + all_steps * multiplying * step +
+                          f.blocks * (rows * width * kOutput + computed * kComputed);
+  // Boxes are written once. Warpgroups read their rows of queries, and all keys and values.
+  const double boxes = keys * (depth + width) * kHalf;
+  const double read = groups * kHalf * (depth * (number(kGroupRows) + keys) + parts * keys * width);
+  f.shared_bytes_moved = all_steps * (boxes + read) + f.blocks * 2 * rows * width * 4;
+  const double row_bytes = number(shape.batch * shape.rows * (shape.depth + shape.width)) * kHalf;
+  f.dram_bytes = row_bytes + number(shape.batch * shape.keys * (shape.depth + shape.width)) * kHalf;
+  f.sector_bytes = row_bytes + all_steps * boxes;
+  f.in_flight_bytes = number(kStages) * boxes / f.block_threads;
+  const double score_clocks = 2 * rows * keys * depth / kOperationsPerClock +
+                              scores * (kScoreClocks + (shape.two_parts ? kTwoPartsClocks : 0));
+  const double step_clocks = std::max(operations / kOperationsPerClock, score_clocks);
+  const double begin_clocks =
+      kGroupBeginClocks + width * kColumnClocks + computed / multiplying * kQueryClocks;
+  f.wait_clocks = begin_clocks + steps * step_clocks;
+  f.longest_wait_clocks =
+      begin_clocks + std::max(steps, number(divide_up(shape.keys, blocks.keys))) * step_clocks;
+  return f;
+}
+
+}  // namespace
+
 GpuKernelFacts flash_facts(const FlashShape& shape, const FlashBlocks& blocks) {
+  if (blocks.warpgroups) return warpgroup_facts(shape, blocks);
   constexpr double kHalf = 2, kWarp = 32, kMatrixBytes = 512;
   auto number = [](int64_t value) { return static_cast<double>(value); };
   double depth = number(padded(shape.depth)), width = number(padded(shape.width));
@@ -102,18 +185,15 @@ std::optional<FlashBlocks> flash_blocks(const FlashShape& seen, const FlashBlock
   std::optional<FlashBlocks> best;
   double least = 0;
   bool is_wanted = false;
-  for (int64_t rows : kRows) {
-    for (int64_t keys : kKeys) {
-      FlashBlocks blocks{rows, keys};
-      if (!fits(shape, blocks)) continue;
-      bool as_wanted =
-          (given.rows == 0 || rows == given.rows) && (given.keys == 0 || keys == given.keys);
-      double ns = gpu_kernel_time(flash_facts(shape, blocks), machine).total_ns;
-      if (best && (is_wanted > as_wanted || (is_wanted == as_wanted && ns >= least))) continue;
-      least = ns;
-      best = blocks;
-      is_wanted = as_wanted;
-    }
+  for (const FlashBlocks& blocks : kBlocks) {
+    if ((blocks.warpgroups && !shape.warpgroups) || !fits(shape, blocks)) continue;
+    bool as_wanted = (given.rows == 0 || blocks.rows == given.rows) &&
+                     (given.keys == 0 || blocks.keys == given.keys);
+    double ns = gpu_kernel_time(flash_facts(shape, blocks), machine).total_ns;
+    if (best && (is_wanted > as_wanted || (is_wanted == as_wanted && ns >= least))) continue;
+    least = ns;
+    best = blocks;
+    is_wanted = as_wanted;
   }
   return best;
 }

@@ -18,13 +18,15 @@ struct FlashShape {
   double seen = 1;          // the share of the keys that a row sees
   bool two_parts = false;   // probabilities are multiplied in two parts
   bool two_passes = false;  // scores are computed twice
+  bool warpgroups = false;  // may multiply, and the copy engine bring keys and values
 };
 
 struct FlashBlocks {
   int64_t rows = 64, keys = 64;  // of a block in a step; 0 in a wish: any
+  bool warpgroups = false;       // of 64 rows each, and a warp that copies
 
-  int64_t tiles() const { return rows > 64 ? 2 : 1; }  // of 16 rows a warp
-  int64_t warps() const { return rows / (16 * tiles()); }
+  int64_t tiles() const { return rows > 64 && !warpgroups ? 2 : 1; }  // of 16 rows a warp
+  int64_t warps() const { return rows / (16 * tiles()); }             // that multiply
 };
 
 // At the end of a block's shared memory: where warps leave their ranges of keys.

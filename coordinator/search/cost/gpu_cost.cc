@@ -148,6 +148,8 @@ std::optional<GpuKernelFacts> flash_facts(const KernelProfile& profile,
   shape.value_operations = size.value_operations;
   shape.two_parts = !size.normalises_first;
   shape.two_passes = size.normalises_first && !size.rounds;
+  shape.warpgroups = common::warpgroups_multiply(machine.target) && !shape.two_passes &&
+                     size.key_operations == 0 && size.value_operations == 0;
   auto blocks = common::flash_blocks(shape, {schedule.block_rows, schedule.block_keys},
                                      whole(machine.processors));
   if (!blocks) return std::nullopt;

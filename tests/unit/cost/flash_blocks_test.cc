@@ -53,6 +53,35 @@ TEST(FlashBlocks, WhatIsGivenIsKeptWhereItFits) {
   EXPECT_EQ(flash_blocks(wide, {128, 0}, kProcessors)->rows, 64);
 }
 
+// Fails when warpgroups get more of shared memory or of registers than there is, or single warps
+// are taken where warpgroups are quicker.
+TEST(FlashBlocks, WarpgroupsMultiplyWhereTheyMay) {
+  for (int64_t depth : {64, 96, 128, 192, 256}) {
+    FlashShape shape{32, 2048, 2048, depth, depth};
+    auto warps = flash_blocks(shape, {0, 0}, kProcessors);
+    shape.warpgroups = true;
+    auto blocks = flash_blocks(shape, {0, 0}, kProcessors);
+    ASSERT_TRUE(blocks.has_value());
+    EXPECT_TRUE(blocks->warpgroups) << depth;
+    EXPECT_FALSE(warps->warpgroups) << depth;
+    EXPECT_EQ(blocks->rows, blocks->warps() * 16);
+    EXPECT_LT(time_of(shape, *blocks), time_of(shape, *warps)) << depth;
+    for (bool two_parts : {false, true}) {
+      shape.two_parts = two_parts;
+      blocks = flash_blocks(shape, {128, 0}, kProcessors);
+      EXPECT_LE(flash_shared_bytes(shape, *blocks), 227 * 1024) << depth;
+    }
+  }
+  FlashShape asked = kPrompt;
+  asked.warpgroups = true;
+  EXPECT_FALSE(flash_blocks(asked, {32, 0}, kProcessors)->warpgroups);
+  // No product has as many columns.
+  FlashShape odd = asked;
+  odd.width = 80;
+  EXPECT_FALSE(flash_blocks(odd, {0, 0}, kProcessors)->warpgroups);
+  EXPECT_EQ(flash_blocks(asked, {64, 0}, kProcessors)->rows, 64);
+}
+
 TEST(FlashBlocks, TimeFollowsWhatIsSeenAndComputed) {
   const FlashBlocks blocks{128, 64};
   FlashShape causal = kPrompt, parts = kPrompt, passes = kPrompt, computed = kPrompt;

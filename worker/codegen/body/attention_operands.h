@@ -18,6 +18,7 @@ class AttentionOperands {
 
   // The indices of the batch labels; all 0 until this is called.
   void set_batch(std::vector<common::Expr> batch) { batch_ = std::move(batch); }
+  const std::vector<common::Expr>& batch() const { return batch_; }
   // The constant number of elements that a score sums over.
   int64_t depth() const;
   std::vector<common::Expr> sizes_of(const std::vector<int>& labels) const;

@@ -3,8 +3,10 @@
 #include <numeric>
 
 #include "common/base/cat.h"
+#include "common/base/check.h"
 #include "common/base/divide_up.h"
 #include "common/lowering/body/plain_read.h"
+#include "common/lowering/text/affine.h"
 
 namespace worker {
 
@@ -13,8 +15,10 @@ using common::Expr;
 
 namespace {
 
-constexpr int64_t kChunk = 8;           // elements of 16 bytes
-constexpr int64_t kBankChunks = 8;      // 16 bytes each: all banks
+constexpr int64_t kChunk = 8;       // elements of 16 bytes
+constexpr int64_t kBankChunks = 8;  // 16 bytes each: all banks
+constexpr int64_t kWarp = 32;
+constexpr int64_t kComputedRows = 4;    // of a warp, whose loads are under way together
 constexpr int64_t kComputedUnroll = 2;  // chunks whose elements a loop computes in a step
 
 }  // namespace
@@ -25,12 +29,56 @@ std::string CudaAttentionPanels::Panel::turn(const std::string& row) const {
   return cat("(", row, ") % 8 / ", kBankChunks / group);
 }
 
+std::string CudaAttentionPanels::Panel::place(const std::string& row,
+                                              const std::string& chunk) const {
+  if (!in_groups) {
+    return cat(row, " * ", row_bytes(), " + ((", chunk, " ^ ", turn(row), ") * 16)");
+  }
+  const int64_t chunks = kGroupBytes / 16;
+  return cat(chunk, " / ", chunks, " * ", group_bytes(), " + ", row, " * ", kGroupBytes, " + (",
+             chunk, " ^ ", row, ") % ", chunks, " * 16");
+}
+
+std::optional<CudaAttentionPanels::PanelMap> CudaAttentionPanels::panel_map(
+    const Panel& panel) const {
+  if (panel.labels.size() != 1 || !is_copied(panel)) return std::nullopt;
+  Trial trial(*this, panel.labels);
+  common::BodyEmitter emitter(body_, trial.writer);
+  std::vector<Expr> indices = trial.batch;
+  indices.push_back(trial.place[0]);
+  indices.push_back(Expr::index(trial.writer.bind_index("d", panel.length, 0)));
+  auto read = common::plain_read(panel.node, panel.at(trial.operands, trial.place, indices.back()),
+                                 emitter);
+  if (!read) return std::nullopt;
+  auto by_index = common::affine_offset(read->offset, indices);
+  const size_t row = trial.batch.size(), element = row + 1;
+  if (!by_index || !by_index->strides[element].is_constant(1)) return std::nullopt;
+  PanelMap result;
+  common::TensorMap& map = result.map;
+  map.input = read->input;
+  map.dtype = body_.inputs[static_cast<size_t>(read->input)].dtype;
+  map.swizzle_bytes = static_cast<int>(kGroupBytes);
+  map.offset = by_index->base;
+  map.dimensions.push_back({Expr(panel.length), 1, kGroupBytes / 2});
+  map.dimensions.push_back(
+      {form_.label_size[static_cast<size_t>(panel.labels[0])], by_index->strides[row], panel.rows});
+  for (size_t k = 0; k < trial.batch.size(); ++k) {
+    if (by_index->strides[k].is_constant(0)) continue;
+    Expr size = form_.label_size[static_cast<size_t>(form_.batch[k])];
+    map.dimensions.push_back({size, by_index->strides[k], 1});
+    result.labels.push_back(k);
+  }
+  if (map.dimensions.size() > common::kTensorMapDimensionsMax) return std::nullopt;
+  return result;
+}
+
 bool CudaAttentionPanels::is_copied(const Panel& panel) const {
   return lies_in_runs(panel.node, panel.length, panel.at, panel.labels, kChunk);
 }
 
 void CudaAttentionPanels::load(const Panel& panel, const std::string& to, int64_t threads,
                                const Source& source) {
+  if (panel.in_groups && !is_copied(panel)) return compute_rows(panel, to, threads, source);
   int64_t chunks = panel.chunks(), count = panel.rows * chunks;
   int64_t steps = common::divide_up(count, threads);
   writer_.open(false);
@@ -41,8 +89,7 @@ void CudaAttentionPanels::load(const Panel& panel, const std::string& to, int64_
                                     ", chunk = (tid + x * ", threads, ") % ", chunks, ";"));
   writer_.open(count % threads != 0);
   std::vector<Expr> at = source.at("row");
-  std::string target =
-      cat(to, " + row * ", panel.row_bytes(), " + ((chunk ^ ", panel.turn("row"), ") * 16)");
+  std::string target = cat(to, " + ", panel.place("row", "chunk"));
   std::string valid = source.valid;
   if (panel.length != panel.padded()) {
     valid = cat(valid, valid.empty() ? "" : " & ", "chunk * 8 < ", panel.length);
@@ -67,6 +114,27 @@ void CudaAttentionPanels::copy_chunk(const Panel& panel, const std::string& targ
   lines(valid.empty()
             ? cat("lf_cp_async16(", target, ", ", from, ");")
             : cat("lf_cp_async16_zfill(", target, ", ", from, ", ", valid, " ? 16 : 0);"));
+}
+
+void CudaAttentionPanels::compute_rows(const Panel& panel, const std::string& to, int64_t threads,
+                                       const Source& source) {
+  LFARM_CHECK(source.valid.empty(), "all rows are there");
+  const int64_t warps = threads / kWarp;
+  writer_.open(false);
+  lines(cat("const int row = x * ", warps, " + tid / ", kWarp, ";"));
+  std::vector<Expr> at = source.at("row");
+  writer_.open(false);
+  lines(cat("const int place = y * ", kWarp, " + tid % ", kWarp, ";"));
+  const bool is_whole = panel.length % kWarp == 0;
+  writer_.open(!is_whole);
+  Expr position = inner_index("place", panel.length);
+  common::CodeValue x = emitter_.value(panel.node, panel.at(operands_, at, position));
+  lines(cat("lf_store_shared2(", to, " + ", panel.place("row", "place / 8"), " + place % 8 * 2, ",
+            is_whole ? x.text : cat("place < ", panel.length, " ? ", x.text, " : 0"), ");"));
+  writer_.close(is_whole ? "" : cat("if (place < ", panel.padded(), ")"));
+  writer_.close(unrolled_loop("y", common::divide_up(panel.padded(), kWarp)));
+  writer_.close(cat("#pragma unroll ", kComputedRows, "\nfor (int x = 0; x < ", panel.rows / warps,
+                    "; ++x)"));
 }
 
 void CudaAttentionPanels::compute_chunk(const Panel& panel, const std::string& target,

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "common/plan/tensor_map.h"
 #include "worker/codegen/cuda/attention/attention_text.h"
 
 namespace worker {
@@ -14,18 +16,27 @@ namespace worker {
 // rows that ldmatrix reads meet every bank once.
 class CudaAttentionPanels : public CudaAttentionText {
  protected:
+  static constexpr int64_t kGroupBytes = 128;
+
   struct Panel {
     common::NodeId node = 0;
     int64_t rows = 0, length = 0;
     std::vector<int> labels;  // of a row
     OperandAt at;
+    // Rows are cut into groups of 128 bytes, each a panel of its own, as warpgroup products read
+    // them; rows are a multiple of 8.
+    bool in_groups = false;
 
     int64_t padded() const { return (length + 15) / 16 * 16; }
     int64_t chunks() const { return padded() / 8; }
     int64_t row_bytes() const { return padded() * 2; }
-    int64_t bytes() const { return rows * row_bytes(); }
+    int64_t groups() const { return (row_bytes() + kGroupBytes - 1) / kGroupBytes; }
+    int64_t group_bytes() const { return rows * kGroupBytes; }
+    int64_t bytes() const { return in_groups ? groups() * group_bytes() : rows * row_bytes(); }
     // The turn of row C expression `row`.
     std::string turn(const std::string& row) const;
+    // Where chunk C expression `chunk` of row `row` lies, in bytes.
+    std::string place(const std::string& row, const std::string& chunk) const;
   };
   // Which rows are loaded: the indices of the row at C expression, and whether it is not 0.
   struct Source {
@@ -33,8 +44,18 @@ class CudaAttentionPanels : public CudaAttentionText {
     std::string valid;  // a C expression over `row`; empty: all are
   };
 
+  // A panel as the copy engine reads it, a group of a step at a time: dimensions are the row's
+  // elements, its label and those of the batch's labels along which it changes.
+  struct PanelMap {
+    common::TensorMap map;
+    std::vector<size_t> labels;  // of the form's batch
+  };
+
   using CudaAttentionText::CudaAttentionText;
 
+  // Of a panel whose rows have one label; none where its elements are computed or gathered, or do
+  // not lie in memory by one stride for each label.
+  std::optional<PanelMap> panel_map(const Panel& panel) const;
   // Whether a panel's chunks are copied from an input as they are. Others are computed.
   bool is_copied(const Panel& panel) const;
   // `threads` threads load the panel to C expression `to`: copies become part of their current
@@ -44,6 +65,9 @@ class CudaAttentionPanels : public CudaAttentionText {
  private:
   void copy_chunk(const Panel& panel, const std::string& target,
                   const std::vector<common::Expr>& at, const std::string& valid);
+  // Of a panel in groups: a warp computes a row, neighbouring lanes neighbouring elements.
+  void compute_rows(const Panel& panel, const std::string& to, int64_t threads,
+                    const Source& source);
   void compute_chunk(const Panel& panel, const std::string& target,
                      const std::vector<common::Expr>& at, const std::string& valid);
 };

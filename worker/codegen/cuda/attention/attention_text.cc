@@ -117,7 +117,8 @@ CudaAttentionText::Trial::Trial(const CudaAttentionText& text, const std::vector
     }
     return indices;
   };
-  operands.set_batch(bind(text.form_.batch));
+  batch = bind(text.form_.batch);
+  operands.set_batch(batch);
   place = bind(labels);
 }
 
@@ -183,8 +184,10 @@ Indices CudaAttentionText::remember_staged(const Staged& staged, const char* col
   int64_t width = form_.size(form_.columns).constant();
   Indices at =
       operands_.product_at(rows, Expr::index(writer_.bind_index(name, width, writer_.depth())));
-  CodeValue x = writer_.declare(writer_.depth(), type_, "c",
-                                cat("stage[row * ", staged.stride, " + ", name, "]"));
+  CodeValue x =
+      writer_.declare(writer_.depth(), type_, "c",
+                      staged.element.empty() ? cat("stage[row * ", staged.stride, " + ", name, "]")
+                                             : staged.element);
   writer_.remember({form_.product, 0, at}, x);
   return at;
 }

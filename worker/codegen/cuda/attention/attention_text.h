@@ -45,16 +45,30 @@ class CudaAttentionText {
   bool lies_in_runs(common::NodeId node, int64_t length, const OperandAt& at,
                     const std::vector<int>& labels, int64_t run) const;
 
+  // Indices of the batch and of some labels, for asking where elements lie.
+  struct Trial {
+    Trial(const CudaAttentionText& text, const std::vector<int>& labels);
+    common::CodeWriter writer;
+    AttentionOperands operands;
+    std::vector<common::Expr> batch, place;
+  };
+
   // The results of rows C expression `first` and on lie in shared memory:
   // stage[row * stride + column].
   struct Staged {
     std::string first;
     int64_t rows = 0, stride = 0;
     int64_t threads = 0;  // of the block
+    // Where the element of C expression d + y is, if not there.
+    std::string element = {};
   };
   // Stores what follows from the product, 16 bytes at a time where outputs lie so; false when an
   // output mixes its elements.
   bool store_staged(const Staged& staged);
+  // How many elements of each output are 16 bytes that lie side by side; 1 where they do not.
+  int64_t output_run() const;
+  // Stores such a run, from column C expression d on, of the row.
+  bool store_run(const Staged& staged, int64_t run, const std::vector<common::Expr>& rows);
 
   // The eight halves h[0] to h[7] as a chunk of 16 bytes.
   static constexpr const char* kPackedChunk =
@@ -77,21 +91,11 @@ class CudaAttentionText {
  private:
   // Declares an index: C expression `value`, at most `last`.
   void declare_clamped(const std::string& name, const std::string& value, const std::string& last);
-  // Indices of the batch and of some labels, for asking where elements lie.
-  struct Trial {
-    Trial(const CudaAttentionText& text, const std::vector<int>& labels);
-    common::CodeWriter writer;
-    AttentionOperands operands;
-    std::vector<common::Expr> place;
-  };
-  // How many elements of each output are 16 bytes that lie side by side; 1 where they do not.
-  int64_t output_run() const;
   bool is_stored_in_runs(common::NodeId output, int64_t run) const;
   // The product at a row and C expression `column` is what is staged there.
   common::Indices remember_staged(const Staged& staged, const char* column,
                                   const std::vector<common::Expr>& rows);
   bool store_one(const Staged& staged, const std::vector<common::Expr>& rows);
-  bool store_run(const Staged& staged, int64_t run, const std::vector<common::Expr>& rows);
 };
 
 }  // namespace worker

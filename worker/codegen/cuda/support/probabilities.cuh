@@ -68,6 +68,39 @@ LF_INLINE float lf_quad_sum(float x) {
   x += __shfl_xor_sync(0xffffffffu, x, 1);
   return x + __shfl_xor_sync(0xffffffffu, x, 2);
 }
+// The four threads of a row have columns 2 t and 2 t + 1 of each tile of eight. Of four tiles thread
+// t gets tile t; of two it gets columns t / 2 * 4 and the next three of tile t % 2.
+LF_INLINE void lf_exchange_columns(const float (&x)[2][2], int t, float (&y)[4]) {
+  const bool is_odd = t % 2 != 0;
+#pragma unroll
+  for (int c = 0; c < 2; ++c) {
+    const float own = is_odd ? x[1][c] : x[0][c];
+    const float other = __shfl_xor_sync(0xffffffffu, is_odd ? x[0][c] : x[1][c], 1);
+    y[c] = is_odd ? other : own;
+    y[2 + c] = is_odd ? own : other;
+  }
+}
+LF_INLINE void lf_exchange_columns(const float (&x)[4][2], int t, float (&y)[8]) {
+  const bool is_behind = t / 2 != 0;
+  float pair[2][2][2];  // of threads t % 2 and that + 2: tiles t / 2 * 2 and the next
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+#pragma unroll
+    for (int c = 0; c < 2; ++c) {
+      const float own = is_behind ? x[2 + i][c] : x[i][c];
+      const float other = __shfl_xor_sync(0xffffffffu, is_behind ? x[i][c] : x[2 + i][c], 2);
+      pair[0][i][c] = is_behind ? other : own;
+      pair[1][i][c] = is_behind ? own : other;
+    }
+  }
+#pragma unroll
+  for (int k = 0; k < 2; ++k) {
+    float half[4];
+    lf_exchange_columns(pair[k], t, half);
+#pragma unroll
+    for (int c = 0; c < 4; ++c) y[k * 4 + c] = half[c];
+  }
+}
 LF_INLINE int lf_warp_min(int x) {
 #pragma unroll
   for (int d = 16; d > 0; d /= 2) x = min(x, __shfl_xor_sync(0xffffffffu, x, d));

@@ -1,6 +1,6 @@
 #include "worker/codegen/cuda/tile/operand_map.h"
 
-#include <algorithm>
+#include "common/lowering/text/affine.h"
 
 namespace worker {
 
@@ -8,42 +8,11 @@ using common::Contraction;
 using common::Expr;
 using common::Side;
 using common::TensorMap;
-using common::Var;
 
 namespace {
 
 constexpr int64_t kChunk = 8;      // elements of 16 bytes
 constexpr int64_t kRowChunks = 8;  // that are permuted as one
-
-// The offset at these values of the indices, and 0 for others.
-Expr at(const Expr& offset, const std::vector<Expr>& indices, size_t which, int64_t value) {
-  return offset.substitute([&](Var v) {
-    for (size_t k = 0; k < indices.size(); ++k) {
-      if (*indices[k].as_var() == v) return Expr(k == which ? value : 0);
-    }
-    return Expr::var(v);
-  });
-}
-
-struct Affine {
-  Expr base;
-  std::vector<Expr> strides;  // by index
-};
-
-// The offset as a sum of a stride for each index; none where it is not, or has other indices.
-std::optional<Affine> affine(const Expr& offset, const std::vector<Expr>& indices) {
-  Affine found;
-  found.base = at(offset, indices, indices.size(), 0);
-  Expr sum = found.base;
-  bool is_plain = !found.base.uses_index();
-  for (size_t k = 0; k < indices.size(); ++k) {
-    found.strides.push_back(at(offset, indices, k, 1) - found.base);
-    is_plain = is_plain && !found.strides.back().uses_index();
-    sum += found.strides.back() * indices[k];
-  }
-  if (!is_plain || sum != offset) return std::nullopt;
-  return found;
-}
 
 // The constant by which the expression divides the variable itself; 0: by none or several.
 int64_t cut_of(const Expr& e, Var index) {
@@ -94,7 +63,7 @@ std::optional<OperandMap> operand_map(const Contraction& c, Side side, int64_t o
     indices[k_at] = inside;
     indices.push_back(run);
   }
-  auto by_index = affine(offset, indices);
+  auto by_index = common::affine_offset(offset, indices);
   const size_t fast = result.along_k ? k_at : own_at, slow = result.along_k ? own_at : k_at;
   if (!by_index || !by_index->strides[fast].is_constant(1)) return std::nullopt;
   TensorMap& map = result.map;
@@ -134,7 +103,7 @@ std::optional<OperandMap> weight_map(const Contraction& c, int channel, int64_t 
   auto own_at = common::unfold(c.sizes_of(c.own_labels(Side::kRight)), indices[0]);
   auto read = c.read_at(Side::kRight, c.operand_at(Side::kRight, {}, own_at, k), emitter);
   if (!read) return std::nullopt;
-  auto by_index = affine(trial.simplify(read->offset), indices);
+  auto by_index = common::affine_offset(trial.simplify(read->offset), indices);
   if (!by_index) return std::nullopt;
   const auto channel_at = static_cast<size_t>(channel) + 1;
   OperandMap result;

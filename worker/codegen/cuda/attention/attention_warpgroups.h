@@ -1,0 +1,23 @@
+// Attention of many rows by warpgroup products, for compute capability 9.0a: the copy engine brings
+// keys and values.
+#pragma once
+
+#include "common/base/result.h"
+#include "common/lowering/loops/gpu_function.h"
+#include "worker/codegen/cuda/attention/attention_half.h"
+#include "worker/codegen/cuda/attention/attention_scores.h"
+
+namespace worker {
+
+// After FlashAttention-3 (Shah et al., arXiv:2407.08608): one thread of a warp of its own asks for
+// boxes of keys and of values, two steps ahead, and warpgroups of 64 rows each multiply them.
+// Probabilities are the register operand of the second product. A warpgroup begins the scores of a
+// step before the second product of the former one, so that tensor cores multiply while it computes
+// exponentials; two warpgroups begin their products in turn.
+//
+// Rows are normalised after the product. kUnsupported where that is not the same, where keys or
+// values are computed or do not lie as tensor maps read them, and for sizes that do not fit.
+common::Result<common::GpuFunction> emit_cuda_attention_warpgroups(const HalfAttention& attention,
+                                                                   const ScoreBlock& block);
+
+}  // namespace worker
