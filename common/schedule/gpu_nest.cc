@@ -96,7 +96,7 @@ class GpuNestSearch {
     }
     if (reduces && groups_.size() == 1 && nest.grid > 0) try_rows(nest);
     if (reduces || finds_positions()) try_ahead();
-    if (may_split_ && reduces && groups_.size() == 1) try_splits();
+    if (may_split_ && groups_.size() == 1) try_splits();
     if (!best_->reductions.empty()) {
       LoopNest fused = nest_;
       fused.reductions.fused = independent_reductions(body_, best_->reductions);
@@ -114,11 +114,21 @@ class GpuNestSearch {
  private:
   // Whether it looks for the position of an extremum, a reduction that nothing shares.
   bool finds_positions() const {
-    return std::any_of(body_.nodes.begin(), body_.nodes.end(), [](const Node& node) {
-      if (node.op != Op::kReduce) return false;
-      ReduceOp op = attr<ReduceAttr>(node).op;
-      return op == ReduceOp::kArgmax || op == ReduceOp::kArgmin;
-    });
+    return std::any_of(body_.nodes.begin(), body_.nodes.end(), is_position);
+  }
+
+  static bool is_position(const Node& node) {
+    if (node.op != Op::kReduce) return false;
+    ReduceOp op = attr<ReduceAttr>(node).op;
+    return op == ReduceOp::kArgmax || op == ReduceOp::kArgmin;
+  }
+
+  // The reduction that blocks may share: the first that is computed, else one of a position.
+  std::optional<NodeId> first_reduction() const {
+    if (!best_->reductions.empty()) return best_->reductions.front().id;
+    auto found = std::find_if(body_.nodes.begin(), body_.nodes.end(), is_position);
+    if (found == body_.nodes.end()) return std::nullopt;
+    return static_cast<NodeId>(found - body_.nodes.begin());
   }
 
   // As many neighbours as 16 bytes of a buffer hold, widest first and at last 1; or what the
@@ -367,13 +377,14 @@ class GpuNestSearch {
   // Few long reductions keep a GPU busy only when blocks share each.
   void try_splits() {
     if (schedule_value(schedule_, Template::kLoops, "team") != 0) return;
-    if (best_->time <= kJoinNs || best_->reductions.empty()) return;
+    std::optional<NodeId> shared = first_reduction();
+    if (best_->time <= kJoinNs || !shared) return;
     const LoopNest start = nest_;
     std::set<int64_t> counts;
     for (const WeightedSizes& each : sizes_) {
       counts.insert(gpu_splits(grid_steps(start).evaluate(each.sizes),
-                               reduced_elements(body_, best_->reductions.front().id),
-                               kSplitElements, 0, static_cast<int64_t>(machine_.processors)));
+                               reduced_elements(body_, *shared), kSplitElements, 0,
+                               static_cast<int64_t>(machine_.processors)));
     }
     counts.erase(1);
     for (int64_t blocks : counts) {

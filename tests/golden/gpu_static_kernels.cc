@@ -192,6 +192,7 @@ std::vector<NamedKernel> gpu_kernels() {
   add("column_sums", Template::kLoops, reduced(ReduceOp::kSum, kHalf, 4096, 4096, 0));
   add("arg_max_rows", Template::kLoops, reduced(ReduceOp::kArgmax, kHalf, 4096, 4096));
   add("arg_max", Template::kLoops, reduced(ReduceOp::kArgmax, kWide, 64, 128256));
+  add("arg_max_of_a_row", Template::kLoops, reduced(ReduceOp::kArgmax, kHalf, 1, 151936));
   add("tile_of_2_rows", Template::kTile, row_product(2, 4096, 4096));
   add("tile_of_4_rows", Template::kTile, row_product(4, 4096, 4096));
   add("tile_of_8_rows", Template::kTile, row_product(8, 4096, 4096));

@@ -5,6 +5,7 @@
 // where their indices are known. So every acyclic body gives correct code, whatever was fused.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -162,7 +163,16 @@ class BodyEmitter {
   void combine_all(const Folding& folding);
   void note_combination(double sums);
   void combine_members(const std::string& total, ReduceOp op);
+  // What member 0 of each of a result's blocks leaves goes to the last of them: declares the
+  // memory, and ends the other blocks.
+  std::string leave_part(std::string_view type, int64_t bytes, const std::string& value);
+  void await_parts();
+  // Walks all blocks' parts; `each` gives the statement that takes one.
+  void walk_parts(std::string_view type, const std::string& kept,
+                  const std::function<std::string(const std::string&)>& each);
   void join_blocks(const Folding& folding);
+  void join_places(std::string_view type, ReduceOp op, const std::string& place,
+                   const std::string& start);
   Accumulation team_accumulation(Accumulation acc, const ReducedLoops& loops, bool together) const;
   CodeValue arg_together(const Node& node, const Indices& indices, int level);
 

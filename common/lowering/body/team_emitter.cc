@@ -99,28 +99,54 @@ void BodyEmitter::combine_members(const std::string& total, ReduceOp op) {
   w_.line(cat(total, " = ", team_call(team_->team(), "lf_team", op), "(", total, ");"));
 }
 
-void BodyEmitter::join_blocks(const Folding& f) {
+std::string BodyEmitter::leave_part(std::string_view type, int64_t bytes,
+                                    const std::string& value) {
+  std::string kept = w_.fresh("kept");
+  scratch_.add(kept, std::string(type), bytes, 1);
+  w_.line(cat("if (member == 0) *", kept, " = ", value, ";"));
+  return kept;
+}
+
+void BodyEmitter::await_parts() {
+  int64_t blocks = team_->team().blocks;
+  w_.line(cat("if (!lf_is_last(areas, blockIdx.x / ", blocks, ", ", blocks, ")) return;"));
+}
+
+void BodyEmitter::walk_parts(std::string_view type, const std::string& kept,
+                             const std::function<std::string(const std::string&)>& each) {
   const Team& team = team_->team();
+  std::string part = w_.fresh("p");
+  w_.line(cat("for (int64_t b = member; b < ", team.blocks, "; b += ", team.size, ") {"));
+  w_.line(cat("  const ", type, " ", part, " = *(const ", type, "*)((const char*)", kept,
+              " + (b - (int64_t)(blockIdx.x % ", team.blocks, ")) * scratch_stride);"));
+  w_.line(cat("  ", each(part)));
+  w_.line("}");
+}
+
+void BodyEmitter::join_blocks(const Folding& f) {
   std::vector<std::string> kept;
-  for (const auto& fold : f.folds) {
-    kept.push_back(w_.fresh("kept"));
-    scratch_.add(kept.back(), fold.acc.type, 8, 1);
-    w_.line(cat("if (member == 0) *", kept.back(), " = ", fold.total, ";"));
-  }
-  w_.line(
-      cat("if (!lf_is_last(areas, blockIdx.x / ", team.blocks, ", ", team.blocks, ")) return;"));
+  for (const auto& fold : f.folds) kept.push_back(leave_part(fold.acc.type, 8, fold.total));
+  await_parts();
   for (size_t k = 0; k < f.folds.size(); ++k) {
     const Folding::Fold& fold = f.folds[k];
-    std::string part = w_.fresh("p");
     w_.line(cat(fold.total, " = ", fold.acc.start, ";"));
-    w_.line(cat("for (int64_t b = member; b < ", team.blocks, "; b += ", team.size, ") {"));
-    w_.line(cat("  const ", fold.acc.type, " ", part, " = *(const ", fold.acc.type,
-                "*)((const char*)", kept[k], " + (b - (int64_t)(blockIdx.x % ", team.blocks,
-                ")) * scratch_stride);"));
-    w_.line(cat("  ", fold.acc.step(fold.total, part)));
-    w_.line("}");
+    walk_parts(fold.acc.type, kept[k],
+               [&](const std::string& part) { return fold.acc.step(fold.total, part); });
     combine_members(fold.total, fold.acc.op);
   }
+}
+
+// `place` is of `type`, `start` loses against any other.
+void BodyEmitter::join_places(std::string_view type, ReduceOp op, const std::string& place,
+                              const std::string& start) {
+  constexpr int64_t kPlaceBytes = 16;
+  std::string kept = leave_part(type, kPlaceBytes, place);
+  await_parts();
+  w_.line(cat(place, " = ", start, ";"));
+  walk_parts(type, kept, [&](const std::string& part) {
+    return cat(place, " = lf_better<", combination(op), ">(", place, ", ", part, ");");
+  });
+  w_.line(cat(place, " = ", team_call(team_->team(), "lf_team_place", op), "(", place, ");"));
 }
 
 // As arg_reduction, each member among its own steps.
@@ -131,15 +157,16 @@ CodeValue BodyEmitter::arg_together(const Node& node, const Indices& indices, in
   const Expr& extent = operand.shape[static_cast<size_t>(a.axes[0])];
   std::string best = w_.fresh("a");
   std::string where = w_.fresh("w");
+  std::string n = w_.text(extent);
   w_.line(cat(acc.type, " ", best, " = ", acc.start, ";"));
   // Positions at the end lose against any that was looked at.
-  w_.line(cat("int64_t ", where, " = ", w_.text(extent), ";"));
+  w_.line(cat("int64_t ", where, " = ", n, ";"));
+  bool split = team_->begin_split();
   Expr j = team_->open(extent);
   Indices inner = indices;
   inner.insert(inner.begin() + a.axes[0], j);
   CodeValue x = value(node.operands[0], inner);
   std::string key = w_.declare(w_.depth(), acc.type, "k", acc.enter(x.text)).text;
-  std::string n = w_.text(extent);
   // Without a branch, so that the loads of several steps begin together.
   std::string better = w_.fresh("b");
   w_.line(cat("const bool ", better, " = (", key, a.op == ReduceOp::kArgmax ? " > " : " < ", best,
@@ -147,10 +174,15 @@ CodeValue BodyEmitter::arg_together(const Node& node, const Indices& indices, in
   w_.line(cat(best, " = ", better, " ? ", key, " : ", best, ";"));
   w_.line(cat(where, " = ", better, " ? ", w_.text(j), " : ", where, ";"));
   team_->close();
+  std::string type = cat("LfPlace<", acc.type, ">"), place = w_.fresh("x");
+  w_.line(cat(type, " ", place, " = ", team_call(team_->team(), "lf_team_place", acc.op), "(", type,
+              "{", best, ", ", where, "});"));
+  if (split) {
+    team_->end_split();
+    join_places(type, acc.op, place, cat(type, "{", acc.start, ", ", n, "}"));
+  }
   advise(indices);
-  return w_.declare(
-      level, "int64_t", "v",
-      cat(team_call(team_->team(), "lf_team_place", acc.op), "(", best, ", ", where, ")"));
+  return w_.declare(level, "int64_t", "v", cat(place, ".position"));
 }
 
 }  // namespace common

@@ -99,6 +99,38 @@ TEST(CodegenLoops, LongReductions) {
   }
 }
 
+// Positions of extrema in few long rows, each row shared by several blocks: of equal elements the
+// first counts, whatever block saw it, and a NaN before all others.
+TEST(CodegenLoops, LongPositions) {
+  Random random(20);
+  KernelBatch batch;
+  for (ReduceOp op : {ReduceOp::kArgmax, ReduceOp::kArgmin}) {
+    for (DType dtype : {DType::kFloat32, DType::kBfloat16, DType::kInt64}) {
+      for (int64_t rows : {1, 3}) {
+        GraphBuilder b;
+        NodeId x = b.input(InputKind::kUser, dtype, {rows, 151'936}, "x");
+        NodeId wide = dtype == DType::kBfloat16 ? b.cast(x, DType::kFloat32) : x;
+        NodeId whole = common::is_float(dtype) ? b.unary(UnaryOp::kFloor, wide) : wide;
+        b.output(b.reduce(op, whole, {1}));
+        batch.add(Template::kLoops, {}, b.finish(),
+                  {random_tensor(random, dtype, {rows, 151'936}, -3, 3)});
+      }
+    }
+    GraphBuilder b;
+    NodeId x = b.input(InputKind::kUser, DType::kFloat32, {200'000}, "x");
+    // Negative numbers have no square root.
+    b.output(b.reduce(op, b.unary(UnaryOp::kSqrt, x), {0}));
+    batch.add(Template::kLoops, {}, b.finish(),
+              {random_tensor(random, DType::kFloat32, {200'000}, -1e-4, 10)});
+  }
+  batch.compile();
+  batch.check_all();
+  if (!runs_on_gpu()) return;
+  for (size_t k = 0; k < batch.size(); ++k) {
+    EXPECT_GT(occurrences(batch.at(k).source.text, "lf_is_last"), 0u) << batch.at(k).source.text;
+  }
+}
+
 // Windows of images whose channels come last: each vector of channels is folded in a register, and
 // rows beyond the border are read from a row of fills.
 TEST(CodegenLoops, WindowsOfChannels) {

@@ -120,14 +120,13 @@ LF_INLINE LfPlace<V> lf_better(LfPlace<V> a, LfPlace<V> b) {
   return first ? a : b;
 }
 template <class Op, int kSize, int kSide, class V>
-static __device__ int64_t lf_team_place(V value, int64_t position) {
-  LfPlace<V> x = {value, position};
+static __device__ LfPlace<V> lf_team_place(LfPlace<V> x) {
   if (kSide == 1) {
 #pragma unroll
     for (int o = (kSize < 32 ? kSize : 32) / 2; o > 0; o /= 2) {
       x = lf_better<Op>(x, LfPlace<V>{lf_swap(x.value, o), lf_swap(x.position, o)});
     }
-    if (kSize <= 32) return x.position;
+    if (kSize <= 32) return x;
   }
   const int kParts = kSide == 1 ? 32 : kSize * kSide;
   __shared__ V values[kParts];
@@ -144,7 +143,7 @@ static __device__ int64_t lf_team_place(V value, int64_t position) {
   for (int m = 1; m < count; ++m) {
     x = lf_better<Op>(x, LfPlace<V>{values[first + m * kSide], positions[first + m * kSide]});
   }
-  return x.position;
+  return x;
 }
 
 // The end of the run of equal numbers at `first` of `numbers`, in shared memory. For whole blocks.
