@@ -32,7 +32,8 @@
   X(routing)                   \
   X(grouping)                  \
   X(rotation)                  \
-  X(scan)
+  X(scan)                      \
+  X(selection)
 
 namespace coordinator {
 

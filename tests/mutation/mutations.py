@@ -178,6 +178,8 @@ MUTATIONS = [
     ("egraph", "coordinator/egraph/extraction.cc", "state.cost += next.cost;", None),
     ("egraph", "coordinator/egraph/extraction.cc", "state == State::kOpen", "false"),
     # ---- rewrite rules
+    ("rules", RULES + "selection.cc", "static_cast<double>(length), over)",
+     "static_cast<double>(length + 1), over)"),
     ("rules", RULES + "norm.cc", "return norm_of(r, x, *mean, false, *epsilon);",
      "return norm_of(r, x, *mean, true, *epsilon);"),
     ("rules", RULES + "norm.cc", "*exponent == -0.5", "*exponent < 0"),

@@ -157,6 +157,23 @@ void add_constant_chains(Cases& cases) {
   }
 }
 
+void add_selections(Cases& cases) {
+  struct Line {
+    int64_t length, kept;
+  };
+  // Keys of 8 bits, so that many are equal; and candidates that are selected from in parts, too.
+  for (auto [length, kept] : std::vector<Line>{{4800, 20}, {20'480, 300}}) {
+    for (bool descending : {true, false}) {
+      cases.emplace("selection-by-parts",
+                    RuleCase{{DType::kFloat32, DType::kInt8},
+                             [=, length = length, kept = kept](GraphBuilder& b, DType t) {
+                               IrNode x = input(b, t, {2, length});
+                               b.output(b.slice(b.sort_indices(x, 1, descending), 1, 0, kept));
+                             }});
+    }
+  }
+}
+
 void add_scans(Cases& cases) {
   for (int k = 0; k < common::kScanOpCount; ++k) {
     auto op = static_cast<ScanOp>(k);
@@ -185,6 +202,7 @@ Cases rule_cases() {
   add_strength(cases);
   add_constant_chains(cases);
   add_scans(cases);
+  add_selections(cases);
   add_movement_cases(cases);
   add_contraction_cases(cases);
   add_row_cases(cases);
