@@ -4,6 +4,7 @@
 #include <cmath>
 #include <optional>
 
+#include "common/base/contains.h"
 #include "common/ir/hlir/sizes.h"
 #include "common/ir/llir/body_traffic.h"
 #include "common/ir/llir/horizontal.h"
@@ -13,6 +14,8 @@
 
 namespace common {
 namespace {
+
+constexpr int64_t kWide = 8;  // neighbours of two bytes that one access takes
 
 // A scatter's threads take an element each.
 GpuKernelFacts scatter_facts(const Graph& body, const std::vector<int64_t>& sizes) {
@@ -46,6 +49,23 @@ bool reduces(const Graph& body) {
 struct GroupChoice {
   int64_t team = 0, access = 0, rows = 0;
 };
+
+// Groups of threads that are tried for all parts: the usual ones first, then those whole warps of
+// which each thread takes as many blocks of the widest access, as 160 threads do of 2,560 elements.
+std::vector<int64_t> teams_of(const Graph& body) {
+  constexpr int64_t kMost = 512, kWarp = 32;
+  std::vector<int64_t> teams{64, 128, 256};
+  for (size_t id = 0; id < body.nodes.size(); ++id) {
+    if (body.nodes[id].op != Op::kReduce) continue;
+    Expr elements = reduced_elements(body, static_cast<NodeId>(id));
+    if (!elements.is_constant() || elements.constant() % kWide != 0) continue;
+    const int64_t blocks = elements.constant() / kWide;
+    for (int64_t size = teams.front(); size <= std::min(kMost, blocks); size += kWarp) {
+      if (blocks % size == 0 && !contains(teams, size)) teams.push_back(size);
+    }
+  }
+  return teams;
+}
 
 Schedule schedule_of(const GroupChoice& groups) {
   Schedule schedule;
@@ -86,12 +106,13 @@ Result<TimedParts> parts_with(const Kernel& kernel, const GroupChoice& groups,
 }  // namespace
 
 Result<TimedParts> choose_part_nests(const Kernel& kernel, const GpuMachine& machine) {
-  constexpr int64_t kWide = 8;  // neighbours of two bytes that one access takes
+  constexpr double kGain = 0.999;  // of a later choice: what is nearer says nothing
   std::optional<TimedParts> best;
   double least = 0;
   std::vector<GroupChoice> choices{{}};
-  if (reduces(lower_structure(kernel.body, Kept::kNone))) {
-    for (int64_t team : {64, 128, 256}) {
+  const Graph body = lower_structure(kernel.body, Kept::kNone);
+  if (reduces(body)) {
+    for (int64_t team : teams_of(body)) {
       choices.push_back({team, 0, 0});
       for (int64_t rows : {0, 4, 8}) choices.push_back({team, kWide, rows});
     }
@@ -104,7 +125,7 @@ Result<TimedParts> choose_part_nests(const Kernel& kernel, const GpuMachine& mac
     }
     // A small part by itself waits for latencies that the launch hides behind larger ones.
     double ns = nest_preference_ns(parts->facts, priced_sizes(kernel.body.symbols), machine);
-    if (best && ns >= least) continue;
+    if (best && ns >= kGain * least) continue;
     best = std::move(*parts);
     least = ns;
   }

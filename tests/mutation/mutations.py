@@ -316,6 +316,8 @@ MUTATIONS = [
      "two_stages && w_.bounds().upper(extent) > kSumBlock", "false"),
     ("codegen", "common/lowering/body/reduction_emitter.cc", 'greatest ? " > " : " < "',
      'greatest ? " >= " : " <= "'),
+    ("schedule", "common/schedule/part_nests.cc",
+     "blocks % size == 0 && !contains(teams, size)", "false"),
     ("schedule", "common/ir/nest/reduction_fusion.cc",
      "id == other || depends(body, other, id) || depends(body, id, other)", "id == other"),
     ("ir", "common/ir/nest/loop_band.cc", "strides->size() < 2", "false"),
