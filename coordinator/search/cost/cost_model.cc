@@ -316,16 +316,12 @@ double predict_ns(common::Template form, std::span<const WeightedProfile> profil
 namespace {
 
 // A tile has the same blocks whatever its symbols are.
-void as_generated(const common::Kernel& kernel, const common::GpuMachine& machine,
+void as_generated(const common::Kernel& kernel, const common::GpuMachine& machine, bool is_copied,
                   ScheduleValues& values) {
   const auto processors = static_cast<int64_t>(machine.processors);
   const auto shapes = common::priced_tiles(kernel.body);
   if (!shapes) return;
-  bool may_group =
-      common::warpgroups_multiply(machine.target) &&
-      std::all_of(shapes->begin(), shapes->end(), [](const common::WeightedTile& each) {
-        return each.shape.left.is_copied && each.shape.right.is_copied;
-      });
+  bool may_group = common::warpgroups_multiply(machine.target) && is_copied;
   if (values.units == common::TileUnits::kQuicker) {
     values.units = may_group && common::warpgroups_are_quicker(*shapes, values.product, processors)
                        ? common::TileUnits::kWarpgroups
@@ -347,6 +343,7 @@ double predict_ns(const common::Kernel& kernel, const std::vector<int64_t>& symb
   if (terms.gpu != nullptr && has_nest_times(kernel)) {
     return GpuNestTimes(kernel.form, kernel.body, *terms.gpu).predict_ns(kernel.schedule);
   }
+  const WeightedProfile profile{profile_kernel(kernel, symbols), 1};
   ScheduleValues values;
   values.is_default = kernel.schedule.empty();
   auto value = [&](std::string_view name) {
@@ -366,7 +363,10 @@ double predict_ns(const common::Kernel& kernel, const std::vector<int64_t>& symb
     values.splits = value("splits");
     values.units = common::tile_units(value("warpgroups"), values.block_rows, values.block_columns);
     values.product = common::product_wish(value("warpgroups"), value("clusters"), value("splits"));
-    if (terms.gpu != nullptr) as_generated(kernel, *terms.gpu, values);
+    const ContractionSize& size = profile.profile.contraction;
+    if (terms.gpu != nullptr) {
+      as_generated(kernel, *terms.gpu, size.is_half && size.is_copied, values);
+    }
   }
   if (kernel.form == common::Template::kAttention) {
     values.block_keys = value("block_keys");
@@ -374,7 +374,6 @@ double predict_ns(const common::Kernel& kernel, const std::vector<int64_t>& symb
     values.splits = value("splits");
     values.online = value("online");
   }
-  const WeightedProfile profile{profile_kernel(kernel, symbols), 1};
   return predict_ns(kernel.form, {&profile, 1}, values, terms);
 }
 

@@ -8,6 +8,7 @@ using common::Contraction;
 using common::Expr;
 using common::Side;
 using common::TensorMap;
+using common::Var;
 
 namespace {
 
