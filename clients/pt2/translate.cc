@@ -71,8 +71,8 @@ std::unordered_set<std::string> likely_written(const ExportGraph& graph) {
     if (from == nullptr || to == nullptr) continue;
     std::string_view target = short_target(node);
     bool writes = is_in_place(target) && !changes_only_the_view(target);
-    bool aliases = is_in_place(target) || target.starts_with("aten.to.") || target == "aten.alias.default" ||
-                   target == "aten.detach.default";
+    bool aliases = is_in_place(target) || target.starts_with("aten.to.") ||
+                   target == "aten.alias.default" || target == "aten.detach.default";
     if (!aliases) continue;
     auto root = roots.find(from->name);
     const std::string& base = root == roots.end() ? from->name : root->second;

@@ -51,7 +51,8 @@ PairEstimate estimate_pair(const Graph& graph, NodeId first, NodeId second);
 // Nodes that cost nothing and mean the same wherever they stand.
 bool is_free(const Graph& graph, NodeId id);
 // What comparisons of positions, conditions of them and choices between constants make of such
-// nodes in a few steps: the mask of a tensor's first half, or the causal one that is added to scores.
+// nodes in a few steps: the mask of a tensor's first half, or the causal one that is added to
+// scores.
 bool compares_positions(const Graph& graph, NodeId id);
 
 }  // namespace common

@@ -6,6 +6,7 @@
 #include "common/base/contains.h"
 #include "common/ir/hlir/fourier_form.h"
 #include "common/ir/hlir/sizes.h"
+#include "common/ir/hlir/tile_form.h"
 #include "common/ir/llir/load_time.h"
 #include "coordinator/search/partition/node_kinds.h"
 
@@ -380,7 +381,10 @@ Materialised default_materialisation(const Selected& selected) {
     const Node& node = graph.nodes[i];
     if (!is_computed(node)) continue;
     bool keep = at_load.is_needed_in_runs(id) && !at_load.is_better_computed(id);
-    if (node.op == Op::kContract) follows[i] = id;
+    // One of few rows is no tile: its kernel may take others in.
+    if (node.op == Op::kContract && !common::has_few_rows(common::tile_problem(graph, node))) {
+      follows[i] = id;
+    }
     for (common::NodeId operand : node.operands) {
       const auto base = at(base_of(selected, operand));
       if (!is_elementwise(node) || materialised[base] != 0 || follows[base] < 0) continue;

@@ -68,8 +68,8 @@ LF_INLINE float lf_quad_sum(float x) {
   x += __shfl_xor_sync(0xffffffffu, x, 1);
   return x + __shfl_xor_sync(0xffffffffu, x, 2);
 }
-// The four threads of a row have columns 2 t and 2 t + 1 of each tile of eight. Of four tiles thread
-// t gets tile t; of two it gets columns t / 2 * 4 and the next three of tile t % 2.
+// The four threads of a row have columns 2 t and 2 t + 1 of each tile of eight. Of four tiles
+// thread t gets tile t; of two it gets columns t / 2 * 4 and the next three of tile t % 2.
 LF_INLINE void lf_exchange_columns(const float (&x)[2][2], int t, float (&y)[4]) {
   const bool is_odd = t % 2 != 0;
 #pragma unroll

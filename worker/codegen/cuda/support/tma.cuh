@@ -94,14 +94,15 @@ LF_COPY_BOX(5, "%3, %4, %5, %6, %7", "%8", "r"(x), "r"(y), "r"(z), "r"(u), "r"(v
 // Begins to copy a pixel of each of the windows of `map` from the one on that begins at the
 // coordinates: the first channel, the place of the window from its fastest dimension on, the image.
 // The last numbers say which pixel of each window, the fastest dimension first.
-#define LF_COPY_PIXELS(rank, coordinates, pixel, at, ...)                                          \
-  LF_PTX void lf_copy_pixels(void* to, const lf_tensor_map* map, uint64_t* barrier, LF_AT##rank,   \
-                             at) {                                                                 \
-    asm volatile("cp.async.bulk.tensor." #rank                                                     \
-                 "d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%0], [%1, {"       \
-                 coordinates "}], [%2], {" pixel "};" ::"r"(lf_shared_address(to)),                \
-                 "l"(map), "r"(lf_shared_address(barrier)), __VA_ARGS__                            \
-                 : "memory");                                                                      \
+#define LF_COPY_PIXELS(rank, coordinates, pixel, at, ...)                                        \
+  LF_PTX void lf_copy_pixels(void* to, const lf_tensor_map* map, uint64_t* barrier, LF_AT##rank, \
+                             at) {                                                               \
+    asm volatile(                                                                                \
+        "cp.async.bulk.tensor." #rank                                                            \
+        "d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%0], [%1, {" coordinates  \
+        "}], [%2], {" pixel "};" ::"r"(lf_shared_address(to)),                                   \
+        "l"(map), "r"(lf_shared_address(barrier)), __VA_ARGS__                                   \
+        : "memory");                                                                             \
   }
 #define LF_PIXEL1 int a
 #define LF_PIXEL2 LF_PIXEL1, int b

@@ -29,6 +29,13 @@ using common::store_flows;
 
 namespace {
 
+// Eight sums of a row, as permute_stage() lets them lie.
+constexpr const char* kPermutedSums =
+    "const int turn = column / 4 % 2 * 4;\n"
+    "const float4 low = *(const float4*)&stage[row][column * 8 + turn];\n"
+    "const float4 high = *(const float4*)&stage[row][column * 8 + 4 - turn];\n"
+    "const float sums[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};";
+
 // Neighbouring blocks share rows and columns, which then are in the L2 cache: blocks go through
 // this many rows of blocks at a time.
 constexpr int64_t kGroup = 8;
@@ -48,15 +55,15 @@ CudaTileBlock::CudaTileBlock(const Graph& body, const Contraction& contraction, 
       size_(size),
       writer_(body.symbols),
       emitter_(body, writer_),
-      type_(c_value_type(contraction.node().dtype)),
-      filled_(contraction.problem().k_size) {
+      type_(c_value_type(contraction.node().dtype)) {
+  k_.filled = contraction.problem().k_size;
   if (contraction.group() != nullptr) runs_.emplace(*contraction.group(), size.rows, size.threads);
 }
 
 void CudaTileBlock::begin(int64_t shared_bytes, const Expr& splits, int64_t kept,
                           int64_t alignment) {
-  splits_ = splits;
-  kept_ = kept;
+  k_.splits = splits;
+  k_.kept = kept;
   const common::TileProblem& p = contraction_.problem();
   Expr tiles_m = runs_ ? runs_->blocks() : ceil_div(p.m_size, size_.rows * size_.cluster);
   Expr tiles_n = ceil_div(p.n_size, size_.columns);
@@ -97,24 +104,25 @@ void CudaTileBlock::begin(int64_t shared_bytes, const Expr& splits, int64_t kept
 void CudaTileBlock::declare_part(int64_t depth) {
   if (!is_split()) return;
   const std::string block = size_.cluster > 1 ? cat("blockIdx.x / ", size_.cluster) : "blockIdx.x";
-  lines(splits_.is_constant() ? cuda_split_range(splits_.constant(), "0", k_size(), depth, block)
-                              : cuda_split_range(splits(), k_size(), depth, block));
+  lines(k_.splits.is_constant()
+            ? cuda_split_range(k_.splits.constant(), "0", k_size(), depth, block)
+            : cuda_split_range(splits(), k_size(), depth, block));
 }
 
 void CudaTileBlock::declare_steps(int64_t depth, const Expr& filled) {
-  filled_ = filled;
+  k_.filled = filled;
   declare_steps(depth);
 }
 
 void CudaTileBlock::declare_steps(int64_t depth) {
-  depth_ = depth;
+  k_.depth = depth;
   declare_part(depth);
   lines(cat("const int steps = (int)((", is_split() ? "end - begin" : k_size(), " + ", depth - 1,
             ") / ", depth, ");"));
 }
 
 std::string CudaTileBlock::step_begin(const std::string& step) const {
-  return cat(is_split() ? "begin + " : "", "(int64_t)", step, " * ", depth_);
+  return cat(is_split() ? "begin + " : "", "(int64_t)", step, " * ", k_.depth);
 }
 
 void CudaTileBlock::share_sums(int64_t count,
@@ -279,13 +287,7 @@ void CudaTileBlock::store(const std::string& first, int64_t rows) {
   team.level = writer_.depth();
   team.vector = width;
   emitter_.set_team(team);
-  if (is_permuted_) {
-    lines(
-        "const int turn = column / 4 % 2 * 4;\n"
-        "const float4 low = *(const float4*)&stage[row][column * 8 + turn];\n"
-        "const float4 high = *(const float4*)&stage[row][column * 8 + 4 - turn];\n"
-        "const float sums[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};");
-  }
+  if (is_permuted_) lines(kPermutedSums);
   if (width > 1) {
     Expr& chunk = along_rows ? m : n;
     Expr neighbour = emitter_.team().open_block(chunk);
@@ -316,7 +318,7 @@ Result<GpuFunction> CudaTileBlock::finish() {
   function.is_split = is_split();
   if (function.is_split) {
     scratch.add("kept", type_, common::dtype_size(contraction_.node().dtype),
-                Expr(kept_) * common::min(splits_ - Expr(1), 1));
+                Expr(k_.kept) * common::min(k_.splits - Expr(1), 1));
   }
   function.body = finish_body(writer_, units_, scratch);
   function.block.threads = size_.threads;

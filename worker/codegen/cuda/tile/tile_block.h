@@ -66,7 +66,7 @@ class CudaTileBlock {
   }
   // Whether a table in shared memory says which rows of the side the block has.
   bool is_by_table(common::Side side) const { return runs_ && side == common::Side::kLeft; }
-  std::string k_size() const { return writer_.rare_text(filled_); }
+  std::string k_size() const { return writer_.rare_text(k_.filled); }
 
   // Where blocks share a k, declares this one's part of it, in whole steps of `depth` but for the
   // last, and ends it where nothing is left for it. The part's C expressions.
@@ -89,7 +89,7 @@ class CudaTileBlock {
       const std::function<std::string(const std::string& i)>& sum,
       const std::function<std::string(const std::string& thread, const std::string& four)>& take);
   // Whether blocks may share a k: then C variable `parts` says how many do.
-  bool is_split() const { return !splits_.is_constant(1); }
+  bool is_split() const { return !k_.splits.is_constant(1); }
 
   // Whether threads will store eight results at once, for which they read two chunks of 16 bytes.
   // With permute_stage(), stage[row][column] then lies at column ^ (column / 32 % 2 * 4), so that
@@ -109,7 +109,7 @@ class CudaTileBlock {
   int64_t store_width(bool along_rows, const std::string& first, int64_t rows) const;
   common::Expr bind_clamped(const std::string& position, const common::Expr& extent, bool clamp,
                             bool outer);
-  std::string splits() const { return splits_.is_constant() ? splits_.text() : "splits"; }
+  std::string splits() const { return k_.splits.is_constant() ? k_.splits.text() : "splits"; }
   // Blocks next to each other that compute one part of the product, or parts below each other.
   std::string sharers() const;
   // Ends all blocks of a result but the last; there, `from` are the first part's elements, which
@@ -125,8 +125,12 @@ class CudaTileBlock {
   std::vector<common::Expr> batch_;
   common::Expr units_ = 1;
   int64_t dynamic_bytes_ = 0;
-  common::Expr splits_ = 1, filled_;
-  int64_t kept_ = 0, depth_ = 1;
+  // How k is walked: parts, what is in memory of it, sums that a part leaves, a step.
+  struct Walk {
+    common::Expr splits = 1, filled;
+    int64_t kept = 0, depth = 1;
+  };
+  Walk k_;
   bool flows_ = true, is_permuted_ = false;
   std::optional<CudaRowRuns> runs_;
 };
