@@ -24,7 +24,8 @@ Compilation::Compilation(common::Graph graph, common::Target target, Numerics nu
 
 const Partition& Compilation::partition() {
   if (!partition_) {
-    partition_ = std::make_unique<Partition>(coordinator::partition(graph_));
+    partition_ =
+        std::make_unique<Partition>(coordinator::partition(graph_, common::machine_of(target_)));
   }
   return *partition_;
 }

@@ -29,7 +29,7 @@ SearchedRegions::SearchedRegions(const common::Graph& graph, const SearchOptions
       known_kernels_(times),
       whole_key_(coordinator::whole_key(graph, options.target, options.policy, options.machine)) {
   common::SteadyClock clock;
-  cut_ = partition(graph, lap).cut;
+  cut_ = partition(graph, common::machine_of(options.target), lap).cut;
   regions_.resize(cut_.regions.size());
   for (size_t r = 0; r < size(); ++r) {
     regions_[r].graph = std::make_shared<const common::Graph>(cut_.regions[r].graph);

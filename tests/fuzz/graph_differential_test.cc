@@ -100,8 +100,9 @@ Status check_forms(const Graph& graph) {
 
 // Every region as `lower` says, assembled as the farm does it.
 Program lower(const Graph& graph, const std::function<Program(const Graph& region)>& lower) {
+  common::Machine machine = common::machine_of(common::host_cpu_target());
   coordinator::Cut cut =
-      coordinator::cut_into_regions(common::roll(coordinator::assign_layouts(graph)));
+      coordinator::cut_into_regions(common::roll(coordinator::assign_layouts(graph, machine)));
   std::vector<Program> programs;
   for (const coordinator::Region& region : cut.regions) programs.push_back(lower(region.graph));
   std::vector<const Program*> parts;

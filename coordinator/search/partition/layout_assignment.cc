@@ -277,9 +277,32 @@ class Assignment {
   std::vector<NodeId> copies_;  // per node
 };
 
+// Whether some view reads an element for several places, as windows of images that overlap do.
+bool has_windows(const common::Graph& graph) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const Node& node) {
+    if (node.op != Op::kView) return false;
+    const common::View& view = attr<common::ViewAttr>(node).view;
+    const common::Shape& operand = graph.node(node.operands[0]).shape;
+    for (size_t k = 0; k < view.index.size(); ++k) {
+      int indices = 0;
+      common::Expr places = 1;
+      view.index[k].visit_vars([&](common::Var v) {
+        if (v.kind != common::Var::Kind::kIndex) return;
+        ++indices;
+        places *= view.shape[at(v.id)];
+      });
+      bool overlap = indices > 1 && places.is_constant() && operand[k].is_constant() &&
+                     places.constant() > operand[k].constant();
+      if (overlap) return true;
+    }
+    return false;
+  });
+}
+
 }  // namespace
 
-common::Graph assign_layouts(const common::Graph& graph) {
+common::Graph assign_layouts(const common::Graph& graph, common::Machine machine) {
+  if (common::is_gpu(machine) && !has_windows(graph)) return graph;
   return Assignment(graph).run().value_or(graph);
 }
 

@@ -6,9 +6,10 @@
 
 namespace coordinator {
 
-Partition partition(const common::Graph& graph, const std::function<void(const char* pass)>& lap) {
+Partition partition(const common::Graph& graph, common::Machine machine,
+                    const std::function<void(const char* pass)>& lap) {
   Partition made;
-  made.laid_out = assign_layouts(decide_comparisons(graph));
+  made.laid_out = assign_layouts(decide_comparisons(graph), machine);
   lap("layouts");
   made.rolled = common::roll(made.laid_out);
   lap("roll");

@@ -3,6 +3,7 @@
 
 #include <functional>
 
+#include "common/ir/llir/llir.h"
 #include "coordinator/search/partition/regions.h"
 
 namespace coordinator {
@@ -16,7 +17,7 @@ struct Partition {
 
 // `lap` is told a pass's name when it is over: "layouts", "roll", "cut".
 Partition partition(
-    const common::Graph& graph,
+    const common::Graph& graph, common::Machine machine,
     const std::function<void(const char* pass)>& lap = [](const char*) {});
 
 }  // namespace coordinator

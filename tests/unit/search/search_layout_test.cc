@@ -29,6 +29,7 @@ using common::Graph;
 using common::GraphBuilder;
 using common::HostTensor;
 using common::InputKind;
+using common::Machine;
 using common::Node;
 using common::Op;
 using common::ReduceOp;
@@ -97,7 +98,7 @@ std::vector<HostTensor> values_of(const Graph& graph, const std::vector<HostTens
 }
 
 void expect_same_values(const Graph& graph) {
-  Graph laid_out = assign_layouts(graph);
+  Graph laid_out = assign_layouts(graph, Machine::kCpu);
   ASSERT_TRUE(common::verify(laid_out).ok()) << common::print(laid_out);
   std::vector<HostTensor> inputs = sample_inputs(graph, {}, 5);
   EXPECT_LT(largest_difference(values_of(laid_out, inputs), values_of(graph, inputs)), 1e-5)
@@ -110,7 +111,7 @@ struct Laid {
 };
 
 Laid default_programs(const Graph& graph) {
-  Laid laid{cut_into_regions(common::roll(assign_layouts(graph))), {}};
+  Laid laid{cut_into_regions(common::roll(assign_layouts(graph, Machine::kCpu))), {}};
   common::SteadyClock clock;
   for (const Region& region : laid.cut.regions) {
     laid.programs.push_back(RegionSpace(region.graph, clock).decode({}).program);
@@ -137,7 +138,7 @@ TEST(Layouts, ValuesStay) {
 
 // Values of 24, 40 and 32 channels: the channels are the last axis wherever something is computed.
 TEST(Layouts, ChannelsAreLastBetweenConvolutions) {
-  Graph laid_out = assign_layouts(network());
+  Graph laid_out = assign_layouts(network(), Machine::kCpu);
   int images = 0;
   for (const Node& node : laid_out.nodes) {
     bool computes = node.op == Op::kBinary || (node.op == Op::kReduce && node.shape.size() > 2);
@@ -171,13 +172,32 @@ TEST(Layouts, WhatFollowsAProductIsPartOfIt) {
 
 TEST(Layouts, InputsAndOutputsStay) {
   Graph graph = network();
-  Graph laid_out = assign_layouts(graph);
+  Graph laid_out = assign_layouts(graph, Machine::kCpu);
   EXPECT_EQ(laid_out.inputs, graph.inputs);
   ASSERT_EQ(laid_out.outputs.size(), graph.outputs.size());
   for (size_t k = 0; k < graph.outputs.size(); ++k) {
     EXPECT_EQ(laid_out.node(laid_out.outputs[k].node).shape,
               graph.node(graph.outputs[k].node).shape);
   }
+}
+
+// Images have their channels last on GPUs, too; models without images stay as they are.
+TEST(Layouts, GpusArrangeImagesAlone) {
+  GraphBuilder b;
+  common::NodeId x = b.input(InputKind::kUser, DType::kFloat32, {1, 1, 8}, "x");
+  common::NodeId w = b.input(InputKind::kWeight, DType::kFloat32, {8, 8}, "w");
+  common::NodeId y = b.raw({Op::kContract,
+                            DType::kFloat32,
+                            {1, 1, 8},
+                            {x, w},
+                            common::ContractAttr{{0, 1, 3}, {2, 3}, {0, 1, 2}}});
+  b.output(b.unary(common::UnaryOp::kTanh, y));
+  const Graph row = b.finish();
+  for (Machine machine : {Machine::kGpu, Machine::kGpuWarpgroups}) {
+    EXPECT_EQ(assign_layouts(network(), machine), assign_layouts(network(), Machine::kCpu));
+    EXPECT_EQ(assign_layouts(row, machine), row);
+  }
+  EXPECT_NE(assign_layouts(row, Machine::kCpu), row);
 }
 
 // Shapes of what is computed elementwise or by reductions, without axes of size 1.
@@ -202,7 +222,7 @@ TEST(Layouts, TransformersKeepTheirOrder) {
   for (const std::string& file : files) {
     auto model = clients::load_model(file);
     ASSERT_TRUE(model.ok()) << model.error().message;
-    Graph laid_out = assign_layouts(model->graph);
+    Graph laid_out = assign_layouts(model->graph, Machine::kCpu);
     EXPECT_EQ(computed_shapes(laid_out), computed_shapes(model->graph)) << file;
   }
 }

@@ -191,7 +191,8 @@ TEST(TuningRecords, AnotherBatchBeginsWithWhatWasBest) {
   EXPECT_GT(other.sent.size(), 4u);
   EXPECT_LT(other.sent.size(), 60u) << "what was searched at another size was searched again";
   common::SteadyClock clock;
-  Cut cut = cut_into_regions(common::roll(assign_layouts(model(3, 16, false, 12))));
+  Cut cut = cut_into_regions(
+      common::roll(assign_layouts(model(3, 16, false, 12), common::Machine::kCpu)));
   std::vector<common::Program> best, usual;
   for (const Region& region : cut.regions) {
     RegionSpace space(region.graph, clock);
