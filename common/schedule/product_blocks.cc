@@ -21,7 +21,7 @@ constexpr double kHalf = 2, kWarp = 32, kStages = 4, kSharedBytes = 227 * 1024;
 constexpr double kStep = 43, kElement = 29, kLeft = 1, kAdded = 2;
 // Clocks of a warp alone: until the first boxes are there, of an element of its own, of four sums
 // that are left or added together, and of finding out which block is the last.
-constexpr double kBeginClocks = 1300, kElementClocks = 94, kLeaveClocks = 8, kAddClocks = 70,
+constexpr double kBeginClocks = 1300, kElementClocks = 78, kLeaveClocks = 8, kAddClocks = 70,
                  kJoinClocks = 1500;
 // Multiplications and additions of a processor's tensor cores in a clock.
 constexpr double kOperationsPerClock = 4096;
