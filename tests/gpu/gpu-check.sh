@@ -135,9 +135,10 @@ run_test() {
 }
 
 run_tests() {
-  local program name filter
+  local program name filter products="*"
   for program in "$tests"/test_cuda_device "$tests"/test_cuda_products "$tests"/test_codegen_*_cuda; do
     name=$(basename "$program")
+    [ "$name" != test_codegen_warpgroup_cuda ] || continue
     # What the emulator alone can be told to report.
     filter="-*.KnowsWhatSlowsItDown:*Warpgroup*"
     if [ -n "$quick" ]; then
@@ -148,9 +149,9 @@ run_tests() {
     fi
     run_test "$name" "$program" "$filter"
   done
-  # In a process of their own: an error that sticks would look like everything else's. They are
-  # off unless a search asks for them.
-  run_test warpgroups "$tests/test_codegen_tile_cuda" "*Warpgroup*"
+  # In a process of their own: an error that sticks would look like everything else's.
+  [ -z "$quick" ] || products="*.Products"
+  run_test warpgroups "$tests/test_codegen_warpgroup_cuda" "$products"
 }
 
 # check_cases NAME FOLDER...: below each folder, every one with a model.pt2.
