@@ -139,12 +139,13 @@ ProductBlock product_block(const std::vector<WeightedTile>& shapes, const Produc
   return best;
 }
 
-bool warpgroups_are_quicker(const std::vector<WeightedTile>& shapes, const ProductWish& wish,
-                            int64_t processors) {
+std::optional<ProductBlock> quicker_product_block(const std::vector<WeightedTile>& shapes,
+                                                  const ProductWish& wish, int64_t processors) {
   const GpuMachine machine = machine_of_blocks(processors);
   const TileBlocks warps = tile_blocks(shapes, {0, 0, wish.splits}, processors);
-  return products_ns(shapes, product_block(shapes, wish, processors), machine) <
-         tiles_ns(shapes, warps, machine);
+  const ProductBlock block = product_block(shapes, wish, processors);
+  if (products_ns(shapes, block, machine) >= tiles_ns(shapes, warps, machine)) return std::nullopt;
+  return block;
 }
 
 }  // namespace common

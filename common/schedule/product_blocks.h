@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "common/cost/gpu_time.h"
@@ -47,9 +48,9 @@ double products_ns(const std::vector<WeightedTile>& shapes, const ProductBlock& 
 ProductBlock product_block(const std::vector<WeightedTile>& shapes, const ProductWish& wish,
                            int64_t processors);
 
-// Whether that takes less than the blocks of single warps which tile_blocks() chooses, with as many
-// splits.
-bool warpgroups_are_quicker(const std::vector<WeightedTile>& shapes, const ProductWish& wish,
-                            int64_t processors);
+// That block where it takes less than the blocks of single warps which tile_blocks() chooses with
+// the wished splits; else none.
+std::optional<ProductBlock> quicker_product_block(const std::vector<WeightedTile>& shapes,
+                                                  const ProductWish& wish, int64_t processors);
 
 }  // namespace common

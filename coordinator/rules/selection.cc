@@ -26,10 +26,10 @@ using common::View;
 // Shorter lines a block sorts where it lies, in registers and shared memory.
 constexpr int64_t kLineMin = 4096;
 // Sizes to which blocks round lines up. The cost of a sort is its size, that of a launch this many
-// items, and a line that no block holds takes so many times its length.
+// items, and that of a line which no block holds is kLongLine times its length.
 constexpr int64_t kSizes[] = {1024, 2048, 4096};
 constexpr int64_t kLaunchItems = 600, kLongLine = 16;
-// Parts are at least so many times as long as what is kept of them.
+// The least length of a part over the number of elements that are kept of it.
 constexpr int64_t kPartRatio = 2;
 
 struct Parts {

@@ -12,6 +12,12 @@ constexpr int64_t kLow = INT64_MIN;
 constexpr int64_t kHigh = INT64_MAX;
 constexpr int kMaxDepth = 24;
 
+Expr product_of(int64_t coefficient, const std::vector<Expr>& factors) {
+  Expr product = coefficient;
+  for (const Expr& factor : factors) product *= factor;
+  return product;
+}
+
 int64_t saturate(__int128 value) {
   if (value <= kLow) return kLow;
   if (value >= kHigh) return kHigh;
@@ -159,9 +165,8 @@ std::optional<Bounds::Steps> Bounds::steps_of(const Expr& expr, const Expr& divi
     Steps result{step, floor_div(expr.sum_constant(), step), mod(expr.sum_constant(), step)};
     for (const auto& term : expr.terms()) {
       bool is_whole = term.coefficient % step == 0;
-      Expr product = is_whole ? term.coefficient / step : term.coefficient;
-      for (const Expr& factor : term.factors) product *= factor;
-      (is_whole ? result.quotient : result.rest) += product;
+      (is_whole ? result.quotient : result.rest) +=
+          product_of(is_whole ? term.coefficient / step : term.coefficient, term.factors);
     }
     if (lower(result.rest) >= 0 && upper(result.rest) < step) return result;
   }
@@ -180,9 +185,7 @@ Expr Bounds::without_rests(const Expr& quotient) const {
         continue;
       }
     }
-    Expr product = term.coefficient;
-    for (const Expr& f : term.factors) product *= f;
-    sum += product;
+    sum += product_of(term.coefficient, term.factors);
   }
   return reduced ? sum : quotient;
 }

@@ -15,7 +15,8 @@ struct AffineOffset {
   std::vector<Expr> strides;  // by index
 };
 
-// None where the offset is no such sum, or has other indices.
+// By affine_form(), of indices with any numbers. None where the offset is no such sum, or has other
+// indices.
 std::optional<AffineOffset> affine_offset(const Expr& offset, const std::vector<Expr>& indices);
 
 }  // namespace common

@@ -321,19 +321,20 @@ void as_generated(const common::Kernel& kernel, const common::GpuMachine& machin
   const auto processors = static_cast<int64_t>(machine.processors);
   const auto shapes = common::priced_tiles(kernel.body);
   if (!shapes) return;
-  bool may_group = common::warpgroups_multiply(machine.target) && is_copied;
-  if (values.units == common::TileUnits::kQuicker) {
-    values.units = may_group && common::warpgroups_are_quicker(*shapes, values.product, processors)
-                       ? common::TileUnits::kWarpgroups
-                       : common::TileUnits::kWarps;
+  const bool may_group = common::warpgroups_multiply(machine.target) && is_copied;
+  std::optional<common::ProductBlock> block;
+  if (may_group && values.units == common::TileUnits::kQuicker) {
+    block = common::quicker_product_block(*shapes, values.product, processors);
+  } else if (may_group && values.units == common::TileUnits::kWarpgroups) {
+    block = common::product_block(*shapes, values.product, processors);
   }
+  values.units = block ? common::TileUnits::kWarpgroups : common::TileUnits::kWarps;
+  if (block) values.product = {block->rows, block->columns, block->cluster, block->splits};
   common::TileBlocks blocks = common::tile_blocks(
       *shapes, {values.block_rows, values.block_columns, values.splits}, processors);
   values.block_rows = blocks.rows;
   values.block_columns = blocks.columns;
   values.splits = blocks.splits;
-  const common::ProductBlock block = common::product_block(*shapes, values.product, processors);
-  values.product = {block.rows, block.columns, block.cluster, block.splits};
 }
 
 }  // namespace

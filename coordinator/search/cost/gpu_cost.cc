@@ -45,6 +45,8 @@ constexpr double kSerialLoads = 4;
 // Of what is read again, the share that the first cache does not have.
 constexpr double kNearShare = 0.25;
 
+int64_t whole(double value) { return static_cast<int64_t>(value); }
+
 bool has_few_rows(const ContractionSize& size) {
   return std::min(size.rows, size.columns) <= kFewRows;
 }
@@ -65,7 +67,6 @@ bool is_decode(const AttentionSize& size) {
 }
 
 common::DecodeShape decode_shape(const AttentionSize& size) {
-  auto whole = [](double value) { return static_cast<int64_t>(value); };
   return {whole(size.batch), whole(size.rows), whole(size.keys), whole(size.depth),
           whole(size.width)};
 }
@@ -108,26 +109,19 @@ GpuKernelFacts with_sort(GpuKernelFacts f, const SortSize& size) {
 }
 
 // Of rows that multiply matrices of their own, beside what follows from the product.
-GpuKernelFacts with_groups(GpuKernelFacts f, const ContractionSize& size) {
+GpuKernelFacts with_groups(const GpuKernelFacts& f, const ContractionSize& size) {
   constexpr int64_t kProcessors = 132;
-  auto whole = [](double value) { return std::max<int64_t>(1, static_cast<int64_t>(value)); };
-  common::GroupedShape shape{whole(size.rows),  whole(size.groups),   whole(size.columns),
-                             whole(size.steps), size.is_half ? 2 : 4, size.row_operations};
+  auto least = [](double value) { return std::max<int64_t>(1, whole(value)); };
+  common::GroupedShape shape{least(size.rows),  least(size.groups),   least(size.columns),
+                             least(size.steps), size.is_half ? 2 : 4, size.row_operations};
   GpuKernelFacts grouped =
       common::grouped_facts(shape, common::grouped_blocks({{shape, 1}}, kProcessors));
-  f.tensor_operations = grouped.tensor_operations / kTileTensor;
-  f.single_operations = grouped.single_operations / kTileSingle;
-  f.sector_bytes += grouped.sector_bytes;
-  f.shared_bytes_moved = grouped.shared_bytes_moved;
-  f.thread_instructions += grouped.thread_instructions;
-  f.wait_clocks = grouped.wait_clocks;
-  f.longest_wait_clocks = grouped.longest_wait_clocks;
-  f.blocks = grouped.blocks;
-  f.block_threads = grouped.block_threads;
-  f.registers = grouped.registers;
-  f.block_shared_bytes = grouped.block_shared_bytes;
-  f.in_flight_bytes = grouped.in_flight_bytes;
-  return f;
+  grouped.tensor_operations /= kTileTensor;
+  grouped.single_operations /= kTileSingle;
+  grouped.dram_bytes = f.dram_bytes;
+  grouped.sector_bytes += f.sector_bytes;
+  grouped.thread_instructions += f.thread_instructions;
+  return grouped;
 }
 
 // What an attention of many rows takes on tensor cores; empty where no such block is known.
@@ -139,7 +133,6 @@ std::optional<GpuKernelFacts> flash_facts(const KernelProfile& profile,
       std::min({size.batch, size.keys, size.depth, size.width}) < 1) {
     return std::nullopt;
   }
-  auto whole = [](double value) { return static_cast<int64_t>(value); };
   common::FlashShape shape{whole(size.batch), whole(size.rows), whole(size.keys), whole(size.depth),
                            whole(size.width)};
   shape.seen = size.seen;
@@ -163,7 +156,6 @@ std::optional<GpuKernelFacts> flash_facts(const KernelProfile& profile,
 // A product whose operands the copy engine may bring, as a tile.
 common::TileShape copied_tile(const KernelProfile& profile) {
   if (profile.tile) return *profile.tile;
-  auto whole = [](double value) { return static_cast<int64_t>(value); };
   const ContractionSize& size = profile.contraction;
   common::TileShape shape;
   shape.batch = whole(size.batch);

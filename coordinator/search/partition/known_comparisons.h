@@ -1,4 +1,4 @@
-// Comparisons of positions whose outcome is the same for every element.
+// Replaces comparisons of positions that are true of all elements, or false of all, by constants.
 //
 //   cumsum(arange(n) - cat([arange(n)[:1] - 1, arange(n)[:-1]]) != 1)  =>  0
 //   0 == 0                                                             =>  true

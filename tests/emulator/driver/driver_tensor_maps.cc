@@ -69,7 +69,8 @@ EncodedMap begin_map(const Request& r) {
   return map;
 }
 
-// The windows of a dimension, whose corners have so many values by the number of such dimensions.
+// Sets the windows of a dimension. The range of their corners follows from the number of dimensions
+// that have windows: kReach, of 1, 2 and 3 of them.
 bool set_windows(EncodedMap& map, uint32_t k, int lower, int upper, uint32_t step) {
   constexpr int kReach[] = {32768, 128, 16};
   constexpr uint32_t kStepMax = 8;
@@ -82,6 +83,13 @@ bool set_windows(EncodedMap& map, uint32_t k, int lower, int upper, uint32_t ste
   map.upper[k] = static_cast<int16_t>(upper);
   map.steps[k] = static_cast<uint8_t>(step);
   return true;
+}
+
+// What the call returns; the map is the caller's where it is allowed.
+int end_map(const EncodedMap& map, void* encoded, const char* call) {
+  if (!is_allowed(map)) return kInvalidValue;
+  std::memcpy(encoded, &map, sizeof map);
+  return counted(call);
 }
 
 }  // namespace
@@ -101,9 +109,7 @@ LF_API cuTensorMapEncodeTiled(void* encoded, int type, uint32_t rank, void* addr
     if (box[k] > kBoxMax || steps[k] != 1) return kInvalidValue;
     map.box[k] = static_cast<uint16_t>(box[k]);
   }
-  if (!is_allowed(map)) return kInvalidValue;
-  std::memcpy(encoded, &map, sizeof map);
-  return counted("cuTensorMapEncodeTiled");
+  return end_map(map, encoded, "cuTensorMapEncodeTiled");
 }
 
 LF_API cuTensorMapEncodeIm2col(void* encoded, int type, uint32_t rank, void* address,
@@ -121,9 +127,7 @@ LF_API cuTensorMapEncodeIm2col(void* encoded, int type, uint32_t rank, void* add
   }
   map.box[0] = static_cast<uint16_t>(channels);
   map.box[rank - 1] = static_cast<uint16_t>(pixels);
-  if (!is_allowed(map)) return kInvalidValue;
-  std::memcpy(encoded, &map, sizeof map);
-  return counted("cuTensorMapEncodeIm2col");
+  return end_map(map, encoded, "cuTensorMapEncodeIm2col");
 }
 
 // NOLINTEND(readability-identifier-naming)

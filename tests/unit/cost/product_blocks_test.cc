@@ -4,18 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include "product_shape.h"
+
 namespace common {
 namespace {
-
-constexpr int64_t kProcessors = 132;
-
-TileShape product(int64_t rows, int64_t columns, int64_t steps) {
-  TileShape shape;
-  shape.rows = rows;
-  shape.columns = columns;
-  shape.steps = steps;
-  return shape;
-}
 
 double time_of(const TileShape& shape, const ProductBlock& block) {
   return products_ns({{shape, 1}}, block, gpu_machine_of_target("cuda-sm_90a"));

@@ -5,19 +5,10 @@
 #include <gtest/gtest.h>
 
 #include "common/ir/hlir/builder.h"
+#include "product_shape.h"
 
 namespace common {
 namespace {
-
-constexpr int64_t kProcessors = 132;
-
-TileShape product(int64_t rows, int64_t columns, int64_t steps) {
-  TileShape shape;
-  shape.rows = rows;
-  shape.columns = columns;
-  shape.steps = steps;
-  return shape;
-}
 
 double time_of(const TileShape& shape, const TileBlocks& blocks) {
   return gpu_kernel_time(tile_facts(shape, blocks, kProcessors),

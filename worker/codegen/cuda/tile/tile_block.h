@@ -75,7 +75,7 @@ class CudaTileBlock {
   std::string part_end() const { return is_split() ? "end" : k_size(); }
   // That, and `steps`: how many of `depth` cover the part; and where one begins.
   void declare_steps(int64_t depth);
-  // The same where k has so many elements with what fills up its parts.
+  // The same where k has `filled` elements: those of the product, and zeros that fill up its parts.
   void declare_steps(int64_t depth, const common::Expr& filled);
   std::string step_begin(const std::string& step) const;
   // Where blocks share a k, all but the last one to finish leave their `count` sums of each thread,

@@ -85,14 +85,14 @@ std::optional<WgmmaSize> choose_wgmma_size(const Contraction& contraction, const
   auto shapes = common::priced_tiles(contraction);
   if (!shapes) return std::nullopt;
   const common::ProductWish wish = wish_of(schedule, is_copied);
-  if (units == common::TileUnits::kQuicker &&
-      !common::warpgroups_are_quicker(*shapes, wish, machine.processors)) {
-    return std::nullopt;
-  }
-  const common::ProductBlock block = common::product_block(*shapes, wish, machine.processors);
-  WgmmaSize size = size_of(block, schedule, is_copied);
+  const std::optional<common::ProductBlock> block =
+      units == common::TileUnits::kQuicker
+          ? common::quicker_product_block(*shapes, wish, machine.processors)
+          : common::product_block(*shapes, wish, machine.processors);
+  if (!block) return std::nullopt;
+  WgmmaSize size = size_of(*block, schedule, is_copied);
   size.splits =
-      common::product_parts(cuda_tiles(contraction, size.block()), block, machine.processors);
+      common::product_parts(cuda_tiles(contraction, size.block()), *block, machine.processors);
   return size;
 }
 

@@ -19,7 +19,7 @@ struct WindowMaps {
   // axis of the windows that each of them goes along, or -1.
   OperandMap weights;
   std::vector<int> taps;
-  // Steps of the sum: so many for each tap, the last filled up with zeros.
+  // Steps of the sum for each tap, of which the last is filled up with zeros; and for all taps.
   int64_t channel_steps() const;
   int64_t steps() const;
 };
