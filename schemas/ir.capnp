@@ -52,7 +52,7 @@ enum DType {
 enum Op {
   input @0; constant @1; iota @2; view @3; cast @4; unary @5; binary @6; select @7; reduce @8;
   scan @9; gather @10; scatter @11; sort @12; loop @13; loopResult @14; contract @15; softmax @16;
-  norm @17; fourier @18;
+  norm @17; fourier @18; philox @19;
 }
 
 enum UnaryOp {

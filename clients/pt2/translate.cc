@@ -88,7 +88,9 @@ class Driver {
   Driver(const ExportedProgram& program, std::unordered_set<std::string> state_constants)
       : program_(program),
         state_constants_(std::move(state_constants)),
-        context_(&builder_, &symbols_) {}
+        context_(&builder_, &symbols_) {
+    context_.on_random([this] { return declare_random_state(); });
+  }
 
   // After run(): folded constants that were written into, and so are state.
   std::unordered_set<std::string> written_constants() const {
@@ -164,6 +166,24 @@ class Driver {
     model_.weights.emplace_back();
     model_.weight_names.emplace_back();
     return position;
+  }
+
+  // Seed 0 and offset 0, until somebody sets another seed.
+  NodeId declare_random_state() {
+    static const common::Bytes zeros(2 * sizeof(int64_t));
+    int position = static_cast<int>(model_.weights.size());
+    NodeId state = builder_.input(common::InputKind::kState, DType::kInt64, {2},
+                                  std::string(kRandomStateName));
+    types_.push_back({DType::kInt64, {2}});
+    StoredTensor stored;
+    stored.dtype = ScalarType::kInt64;
+    stored.sizes = {2};
+    stored.strides = {1};
+    stored.storage = zeros;
+    model_.weights.emplace_back(std::move(stored));
+    model_.weight_names.emplace_back(kRandomStateName);
+    random_state_ = position;
+    return state;
   }
 
   void stored_input(const InputSpec& spec, const std::string& name) {
@@ -467,6 +487,7 @@ class Driver {
           throw Refusal{common::Code::kUnsupported, "gradients and tokens are not supported"};
       }
     }
+    if (auto after = context_.random_state_after()) written[random_state_] = *after;
     for (size_t i = 0; i < model_.weights.size(); ++i) {
       auto found = written.find(static_cast<int>(i));
       if (found == written.end()) continue;
@@ -501,6 +522,7 @@ class Driver {
   std::vector<std::string> folded_;
   std::vector<std::pair<std::string, const Extent*>> sizes_;
   std::vector<int> states_;
+  int random_state_ = -1;
   int outputs_ = 0;
 };
 

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "clients/pt2/archive/exported_program.h"
@@ -12,6 +13,10 @@
 #include "common/ir/hlir/graph.h"
 
 namespace clients {
+
+// The state of a model that draws random numbers: int64 [2], seed and offset of a Philox stream as
+// PyTorch's CUDA generator has them.
+inline constexpr std::string_view kRandomStateName = "lfarm.random_state";
 
 // Positions that sort a user input along an axis, from a sort that PyTorch calls unstable: of equal
 // elements any may come first, and which one does differs between its own devices.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "clients/runtime/c_handles.h"
+#include "clients/runtime/model/random_state.h"
 #include "common/base/cat.h"
 
 using clients::guarded;
@@ -134,6 +135,14 @@ lfarm_status lfarm_instance_run_on(lfarm_instance* instance, void* stream,
     return fill(*instance, inputs, true, outputs, [&](lfarm_outputs& target) {
       return instance->instance->run_on(stream, instance->inputs, target.device);
     });
+  });
+}
+
+lfarm_status lfarm_instance_seed(lfarm_instance* instance, uint64_t seed, lfarm_error** error) {
+  return guarded(error, [&]() -> Status {
+    LFARM_ASSIGN_OR_RETURN(int state, clients::random_state_of(*instance->model));
+    LFARM_ASSIGN_OR_RETURN(HostTensor content, clients::random_state_from(seed));
+    return instance->instance->set_state(state, content);
   });
 }
 

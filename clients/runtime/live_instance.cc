@@ -252,6 +252,15 @@ Status LiveInstance::move_states(PlanInstance* to) {
   return {};
 }
 
+Status LiveInstance::set_state(int input, const HostTensor& content) {
+  LFARM_RETURN_IF_ERROR(report_earlier());
+  LFARM_RETURN_IF_ERROR(move_states(variants_[current_].instance.get()));
+  has_run_ = true;
+  Instance* holder = holder_ != nullptr ? holder_ : reference_.get();
+  if (holder == nullptr) return common::unavailable("there is no plan yet that could hold states");
+  return holder->set_state(input, content);
+}
+
 template <class Body>
 Status LiveInstance::profiled(const Variant& variant, Body&& body) {
   if (!profiler_) return body(nullptr);

@@ -54,6 +54,9 @@ class LiveInstance {
   common::Status run_on(void* stream, std::span<const common::TensorRef> user_inputs,
                         std::vector<common::DeviceTensor>& outputs);
 
+  // What the next call finds in the state at this input of the model's graph.
+  common::Status set_state(int input, const common::HostTensor& content);
+
   // Told of every call from now on; each kernel is then timed for itself, which costs time. Empty:
   // nobody.
   using Profiler = std::function<void(const CallProfile&)>;

@@ -12,7 +12,7 @@ namespace ir = schemas::ir;
 
 // The schema's enums name the same things in the same order.
 static_assert(static_cast<int>(ir::DType::COMPLEX64) + 1 == kDTypeCount);
-static_assert(static_cast<int>(ir::Op::FOURIER) + 1 == kOpCount);
+static_assert(static_cast<int>(ir::Op::PHILOX) + 1 == kOpCount);
 static_assert(static_cast<int>(ir::UnaryOp::ERFINV) + 1 == kUnaryOpCount);
 static_assert(static_cast<int>(ir::BinaryOp::NOT_EQUAL) + 1 == kBinaryOpCount);
 static_assert(static_cast<int>(ir::ReduceOp::ARGMIN) + 1 == kReduceOpCount);
@@ -28,6 +28,7 @@ size_t attribute_of(Op op) {
     case Op::kIota:
     case Op::kCast:
     case Op::kSelect:
+    case Op::kPhilox:
       return 0;
     case Op::kInput:
       return 1;
@@ -247,6 +248,7 @@ void IrWriter::node(ir::Node::Builder out, const Node& node) {
     case Op::kIota:
     case Op::kCast:
     case Op::kSelect:
+    case Op::kPhilox:
       return out.setNone();
   }
 }

@@ -142,13 +142,14 @@ void add_numerics_option(Command* command, std::string* numerics) {
       .shows_default();
 }
 
-void add_compile_options(Command* command, FarmOptions* farm, BudgetOptions* budget) {
+void add_compile_options(Command* command, FarmOptions* farm, BudgetOptions* budget,
+                         const char* seed) {
   add_farm_options(command, farm);
   add_process_options(command, farm);
   command->value("--budget", &budget->candidates, "N", "Candidates to try at most (default: 64)")
       .in_range(int64_t{1}, int64_t{1} << 40);
   command->value("--time", &budget->seconds, "S", "Seconds to search at most").in_range(0.001, 1e7);
-  command->value("--seed", &budget->seed, "K", "Seed of the search");
+  command->value(seed, &budget->seed, "K", "Seed of the search");
   command
       ->value("--priority", &budget->priority, "N",
               "1 to 100: the job's share of the workers among those of one tenant")

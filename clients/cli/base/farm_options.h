@@ -71,6 +71,8 @@ void add_process_options(Command* command, FarmOptions* farm);
 // --numerics.
 void add_numerics_option(Command* command, std::string* numerics);
 // All of the above and the search's: what it takes to find a plan where nobody runs a farm.
-void add_compile_options(Command* command, FarmOptions* farm, BudgetOptions* budget);
+// `seed` names the option of the search's seed.
+void add_compile_options(Command* command, FarmOptions* farm, BudgetOptions* budget,
+                         const char* seed = "--seed");
 
 }  // namespace clients

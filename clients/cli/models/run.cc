@@ -10,6 +10,7 @@
 #include "clients/cli/base/report.h"
 #include "clients/cli/models/case.h"
 #include "clients/runtime/model/instance.h"
+#include "clients/runtime/model/random_state.h"
 #include "common/base/cat.h"
 #include "common/runtime/device/devices.h"
 
@@ -22,6 +23,7 @@ struct RunOptions {
   std::string model;
   std::string inputs;
   std::string outputs;
+  uint64_t seed = 0;
 };
 
 // How long a run that is done waits for the farm to say whether it has a better plan.
@@ -65,6 +67,10 @@ common::Status run_model(const RunOptions& options, Progress* progress) {
     return common::Error{fits.error().code,
                          common::cat(options.inputs, ": ", fits.error().message)};
   }
+  std::optional<int> state;
+  if (options.seed != 0) {
+    LFARM_ASSIGN_OR_RETURN(state, random_state_of(*model));
+  }
   PlanSource source(options.farm, options.budget, progress, PlanSource::Disk::kUse);
   LFARM_ASSIGN_OR_RETURN(CompiledPlan plan, source.obtain(model->graph, model_name(options.model)));
   progress->clear();
@@ -74,6 +80,10 @@ common::Status run_model(const RunOptions& options, Progress* progress) {
   LFARM_ASSIGN_OR_RETURN(auto device, common::open_device(options.farm.device, default_threads()));
   LFARM_ASSIGN_OR_RETURN(auto instance, make_plan_instance(model, plan.pulled.plan,
                                                            plan.pulled.object_source(), *device));
+  if (state) {
+    LFARM_ASSIGN_OR_RETURN(common::HostTensor content, random_state_from(options.seed));
+    LFARM_RETURN_IF_ERROR(instance->set_state(*state, content));
+  }
   LFARM_ASSIGN_OR_RETURN(CallResult result, instance->call(inputs));
   LFARM_RETURN_IF_ERROR(write_results(*model, result, options.outputs));
   if (newer) newer->say();
@@ -103,7 +113,9 @@ void declare_run(CommandLine* line) {
       .value("--outputs", &options->outputs, "DIR",
              "Folder for 0.npy, 1.npy, ...; made when missing")
       .required();
-  add_compile_options(&command, &options->farm, &options->budget);
+  command.value("--seed", &options->seed, "K",
+                "Seed of the random numbers that the model draws (default: 0)");
+  add_compile_options(&command, &options->farm, &options->budget, "--search-seed");
 }
 
 }  // namespace clients

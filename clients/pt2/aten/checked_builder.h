@@ -67,6 +67,7 @@ class Builder : private common::GraphBuilder {
   using common::GraphBuilder::new_symbol;
   using common::GraphBuilder::node;
   using common::GraphBuilder::output;
+  using common::GraphBuilder::philox;
   using common::GraphBuilder::rank;
   using common::GraphBuilder::scalar;
   using common::GraphBuilder::scalar_int;

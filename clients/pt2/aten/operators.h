@@ -32,6 +32,7 @@
   X(norm, "Softmax and normalisation")                 \
   X(pointwise, "Elementwise")                          \
   X(pool, "Pooling")                                   \
+  X(random, "Random numbers and dropout")              \
   X(recurrent, "Recurrent layers")                     \
   X(reduction, "Reductions, scans and sorting")        \
   X(refused, "Refused")                                \

@@ -21,6 +21,24 @@ double Scalar::value() const {
 Context::Context(Builder* builder, std::unordered_map<std::string, Expr>* symbols)
     : b(*builder), symbols_(symbols), checks_(builder) {}
 
+Context::RandomState Context::draw(const Expr& numbers) {
+  if (!declare_random_) refuse("random numbers are not supported here");
+  if (!random_state_) random_state_ = declare_random_();
+  auto element = [&](int64_t k) { return b.reshape(b.slice(*random_state_, 0, k, 1), {}); };
+  // A counter has four numbers.
+  NodeId from = b.binary(BinaryOp::kShr, element(1), b.scalar_int(DType::kInt64, 2));
+  NodeId before = b.size_scalar(DType::kInt64, b.simplify(common::floor_div(random_taken_, 4)));
+  random_taken_ = b.simplify(random_taken_ + numbers);
+  return {element(0), b.binary(BinaryOp::kAdd, from, before)};
+}
+
+std::optional<NodeId> Context::random_state_after() {
+  if (!random_state_) return std::nullopt;
+  // Nothing is added to the seed.
+  NodeId taken = b.reshape(b.size_scalar(DType::kInt64, random_taken_), {1});
+  return b.binary(BinaryOp::kAdd, *random_state_, b.pad(taken, 0, 1, 0));
+}
+
 void Context::refuse(std::string_view why) const {
   throw Refusal{common::Code::kUnsupported, std::string(why)};
 }

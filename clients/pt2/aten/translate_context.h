@@ -148,10 +148,21 @@ class Context {
   void end_branches() { --branches_; }
   const std::vector<RangeChecks::Check>& checks() const { return checks_.checks(); }
 
+  // Seed and counter of the model's random numbers, int64 scalars, for an operator that takes
+  // `numbers` of 32 bits, a multiple of 4; the next one continues after them.
+  struct RandomState {
+    NodeId seed = 0, counter = 0;
+  };
+  RandomState draw(const Expr& numbers);
+  // The content that a call leaves in the state; empty for a model that draws nothing.
+  std::optional<NodeId> random_state_after();
+
   [[noreturn]] void refuse(std::string_view why) const;
 
   // For the driver.
   const ExportNode* node = nullptr;
+  // Declares the state of random numbers, int64 [2], when an operator first draws.
+  void on_random(std::function<NodeId()> declare) { declare_random_ = std::move(declare); }
   void begin(const ExportGraph& graph, const ExportNode& node);
   // Makes a value known under a name; `input` is its position among the graph's inputs, or -1.
   void define_tensor(const std::string& name, NodeId value, bool complex, int input);
@@ -218,6 +229,9 @@ class Context {
   std::vector<Storage> storages_;
   std::unordered_set<NodeId> unstable_;
   RangeChecks checks_;
+  std::function<NodeId()> declare_random_;
+  std::optional<NodeId> random_state_;
+  Expr random_taken_ = 0;
   int branches_ = 0;
   std::vector<Expr> levels_;
   bool unaligned_ = false;

@@ -127,6 +127,8 @@ ValueRange ValueRanges::derive(NodeId id, int depth) {
       return of_scan(node, depth);
     case Op::kGather:
       return operand(0);
+    case Op::kPhilox:
+      return between(0, int64_t{0xffffffff});
     case Op::kScatter:
       if (attr<common::ScatterAttr>(node).mode != ScatterMode::kAssign) return {};
       return joined(operand(0), operand(1));

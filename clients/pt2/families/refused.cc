@@ -4,10 +4,10 @@
 namespace clients {
 namespace {
 
-void random(Context& c) {
+void rejection_sampled(Context& c) {
   c.refuse(
-      "it is random, and a plan gives the same result at every call; draw the numbers outside of "
-      "the model and pass them in as an input");
+      "how many random numbers it takes is known only from the numbers; draw its result outside of "
+      "the model and pass it in as an input");
 }
 
 void data_dependent(Context& c) {
@@ -22,14 +22,8 @@ void decomposition(Context& c) {
       "an input");
 }
 
-constexpr std::string_view kRandom[] = {
-    "aten.rand",       "aten.rand_like",         "aten.randn",
-    "aten.randn_like", "aten.randint",           "aten.randint_like",
-    "aten.randperm",   "aten.bernoulli",         "aten.multinomial",
-    "aten.normal",     "aten.normal_functional", "aten.uniform",
-    "aten.random",     "aten.exponential",       "aten.cauchy",
-    "aten.geometric",  "aten.log_normal",        "aten.poisson",
-    "aten.binomial",   "aten._sample_dirichlet", "aten._standard_gamma"};
+constexpr std::string_view kRejectionSampled[] = {"aten.poisson", "aten.binomial",
+                                                  "aten._sample_dirichlet", "aten._standard_gamma"};
 
 constexpr std::string_view kDataDependent[] = {"aten.nonzero",
                                                "aten.nonzero_numpy",
@@ -85,7 +79,7 @@ constexpr std::string_view kDecompositions[] = {"aten.linalg_svd",
 }  // namespace
 
 void add_refused_operators(OperatorTable* t) {
-  for (std::string_view name : kRandom) t->add(name, random);
+  for (std::string_view name : kRejectionSampled) t->add(name, rejection_sampled);
   for (std::string_view name : kDataDependent) t->add(name, data_dependent);
   for (std::string_view name : kDecompositions) t->add(name, decomposition);
 }

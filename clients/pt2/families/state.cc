@@ -7,29 +7,6 @@ namespace {
 
 void same(Context& c) { c.alias("self"); }
 
-// `training` is what the operator does when its call doesn't say.
-void dropout_by(Context& c, bool training) {
-  if (c.flag("train", training) && c.number("p", 0.5) != 0) {
-    c.refuse("dropout is random; export the model in eval mode");
-  }
-  c.alias("input");
-}
-
-void dropout(Context& c) { dropout_by(c, false); }
-
-// The mask keeps every element.
-void native_dropout(Context& c) {
-  dropout_by(c, true);
-  c.unshare();
-  if (c.wants_output(1)) c.set(c.b.full(DType::kBool, c.out_shape(1), 1), 1);
-}
-
-void native_dropout_backward(Context& c) {
-  NodeId gradient = float_tensor(c, "grad_output");
-  NodeId kept = c.b.cast(c.tensor("mask"), c.b.dtype(gradient));
-  c.result(mul(c, mul(c, gradient, kept), c.number("scale", 1)));
-}
-
 void nothing(Context&) {}
 
 void size_of(Context& c) {
@@ -178,12 +155,6 @@ void add_state_operators(OperatorTable* t) {
         "aten.requires_grad_"}) {
     t->add(name, same);
   }
-  for (const char* name : {"aten.dropout", "aten.feature_dropout", "aten.alpha_dropout",
-                           "aten.feature_alpha_dropout"}) {
-    t->add(name, dropout);
-  }
-  t->add("aten.native_dropout", native_dropout);
-  t->add("aten.native_dropout_backward", native_dropout_backward);
   for (const char* name :
        {"aten._assert_tensor_metadata", "aten._assert_async", "aten._assert_scalar",
         "aten.sym_constrain_range", "aten.sym_constrain_range_for_size", "_operator.and_",

@@ -17,6 +17,7 @@ from lfarm.profile import Profile
 Path = Union[str, "os.PathLike[str]"]
 
 _WAIT_SLICE = 0.1  # seconds
+_SEED_MASK = (1 << 64) - 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -218,6 +219,13 @@ class Instance:
             else:
                 _native.call("lfarm_instance_run", self._handle.pointer, *given)
         return tensors.outputs_of(results, used)
+
+    def seed(self, seed: int) -> None:
+        """Random numbers of later calls begin with the seed's first ones, on any device and by any
+        plan the same; a new instance has the seed 0. Raises lfarm.Error when the model draws none.
+        """
+        with self._turn:
+            _native.call("lfarm_instance_seed", self._handle.pointer, seed & _SEED_MASK)
 
     @contextlib.contextmanager
     def profile(self) -> Iterator[Profile]:

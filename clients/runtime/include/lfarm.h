@@ -201,6 +201,13 @@ LFARM_API int lfarm_instance_plan(const lfarm_instance* instance, lfarm_plan* pl
 LFARM_API lfarm_status lfarm_instance_wait(lfarm_instance* instance, int64_t timeout_ms,
                                            lfarm_error** error);
 
+/* Random numbers that later calls draw, with the seed's first ones in the next call. Each call goes
+ * on where the one before stopped, and two instances with one seed draw the same numbers on any
+ * device and by any plan. A new instance has the seed 0. LFARM_INVALID when the model draws none.
+ */
+LFARM_API lfarm_status lfarm_instance_seed(lfarm_instance* instance, uint64_t seed,
+                                           lfarm_error** error);
+
 /* What a call returned. */
 typedef struct lfarm_outputs lfarm_outputs;
 

@@ -157,6 +157,11 @@ class Instance {
     wrapped.handle_.reset(outputs);
     return wrapped;
   }
+  // Random numbers of later calls begin with the seed's first ones: see lfarm_instance_seed.
+  void seed(std::uint64_t seed) {
+    detail::check(
+        [&](lfarm_error** error) { return lfarm_instance_seed(handle_.get(), seed, error); });
+  }
   // Calls `profiler` after every call from now on; an empty one: no more. It must not throw.
   void set_profiler(std::function<void(const lfarm_profile&)> profiler) {
     using Function = std::function<void(const lfarm_profile&)>;

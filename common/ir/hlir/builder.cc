@@ -306,6 +306,18 @@ NodeId GraphBuilder::select(NodeId condition, NodeId a, NodeId b) {
   return add({Op::kSelect, {}, {}, {c, x, y}, {}});
 }
 
+NodeId GraphBuilder::philox(DType dtype, NodeId seed, NodeId offset, NodeId subsequence,
+                            NodeId word) {
+  std::vector<NodeId> operands = {seed, offset, subsequence, word};
+  std::optional<Shape> all = shape(seed);
+  for (NodeId operand : operands) {
+    if (all) all = broadcast(*all, shape(operand));
+  }
+  LFARM_CHECK(all.has_value(), "cannot broadcast the operands of philox");
+  for (NodeId& operand : operands) operand = expand(operand, *all);
+  return add({Op::kPhilox, dtype, {}, std::move(operands), {}});
+}
+
 NodeId GraphBuilder::reduce(ReduceOp op, NodeId x, std::vector<int> axes, bool keep) {
   std::sort(axes.begin(), axes.end());
   Shape kept = shape(x);

@@ -48,6 +48,8 @@ class GraphBuilder {
   // Broadcasts both operands to their common shape; dtypes must be equal.
   NodeId binary(BinaryOp op, NodeId a, NodeId b);
   NodeId select(NodeId condition, NodeId a, NodeId b);  // broadcasts all three
+  // See kPhilox in graph.h; broadcasts all four. `dtype` is int64 or float32.
+  NodeId philox(DType dtype, NodeId seed, NodeId offset, NodeId subsequence, NodeId word);
   // keep: the reduced axes stay with size 1.
   NodeId reduce(ReduceOp op, NodeId x, std::vector<int> axes, bool keep = false);
   NodeId scan(ScanOp op, NodeId x, int axis);

@@ -17,7 +17,7 @@ std::string_view name_in(const std::array<std::string_view, N>& names, E value) 
 constexpr std::array<std::string_view, kOpCount> kOpNames = {
     "input",       "constant", "iota",    "view",   "cast",    "unary", "binary",
     "select",      "reduce",   "scan",    "gather", "scatter", "sort",  "loop",
-    "loop_result", "contract", "softmax", "norm",   "fourier"};
+    "loop_result", "contract", "softmax", "norm",   "fourier", "philox"};
 constexpr std::array<std::string_view, kUnaryOpCount> kUnaryNames = {
     "neg",   "abs",   "sign",  "not",   "exp",   "exp2",   "expm1",   "log",   "log2",    "log10",
     "log1p", "sqrt",  "rsqrt", "recip", "sin",   "cos",    "tan",     "asin",  "acos",    "atan",
@@ -41,6 +41,10 @@ std::string_view binary_name(BinaryOp op) { return name_in(kBinaryNames, op); }
 std::string_view reduce_name(ReduceOp op) { return name_in(kReduceNames, op); }
 std::string_view scan_name(ScanOp op) { return name_in(kScanNames, op); }
 std::string_view scatter_name(ScatterMode mode) { return name_in(kScatterNames, mode); }
+bool is_elementwise(Op op) {
+  return op == Op::kUnary || op == Op::kBinary || op == Op::kSelect || op == Op::kCast ||
+         op == Op::kPhilox;
+}
 bool is_comparison(BinaryOp op) { return op >= BinaryOp::kLess; }
 
 bool operator==(const LoopAttr& a, const LoopAttr& b) {

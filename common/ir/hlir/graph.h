@@ -44,9 +44,12 @@ enum class Op : uint8_t {
   kNorm,      // NormAttr: layer norm and RMS norm without their affine part
   // A primitive again, though products with twiddles compute it too.
   kFourier,  // FourierAttr
+  kPhilox,   // random bits or numbers; see below
 };
-inline constexpr int kOpCount = 19;
+inline constexpr int kOpCount = 20;
 std::string_view op_name(Op op);
+// Whether each element of the result depends on the same element of each operand alone.
+bool is_elementwise(Op op);
 
 enum class UnaryOp : uint8_t {
   kNeg,
@@ -252,6 +255,11 @@ struct FourierAttr {
   friend bool operator==(const FourierAttr&, const FourierAttr&) = default;
 };
 
+// A kPhilox has no attribute. Operands: (seed, offset, subsequence, word), int64 of the node's
+// shape. It is Philox4x32-10 of Salmon et al., "Parallel random numbers: as easy as 1, 2, 3"
+// (2011): key `seed`, counter (offset low, offset high, subsequence low, subsequence high), of
+// whose four 32-bit results `word` modulo 4 chooses one, x. An int64 node is x; a float32 node is a
+// number in (0, 1], float32(x) * 2^-32 + 2^-33 rounded once after the sum.
 using Attr = std::variant<std::monostate, InputAttr, ConstantAttr, ViewAttr, UnaryAttr, BinaryAttr,
                           ReduceAttr, ScanAttr, GatherAttr, ScatterAttr, SortAttr, LoopAttr,
                           LoopResultAttr, ContractAttr, SoftmaxAttr, NormAttr, FourierAttr>;

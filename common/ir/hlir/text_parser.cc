@@ -181,6 +181,7 @@ bool parse_operation(std::string_view name, const Fields& f, Node& node) {
     case Op::kIota:
     case Op::kCast:
     case Op::kSelect:
+    case Op::kPhilox:
       return true;
   }
   return false;

@@ -64,6 +64,8 @@ class Inference {
         return norm();
       case Op::kFourier:
         return fourier();
+      case Op::kPhilox:
+        return philox();
     }
     return bad("unknown operation");
   }
@@ -187,6 +189,18 @@ class Inference {
       return bad("shapes differ");
     }
     return TensorType{type(1).dtype, type(1).shape};
+  }
+
+  Result<TensorType> philox() const {
+    if (node_.operands.size() != 4) return bad("takes seed, offset, subsequence and word");
+    for (size_t k = 0; k < 4; ++k) {
+      if (type(k).dtype != DType::kInt64) return bad("the operands are i64");
+      if (type(k).shape != type(0).shape) return bad("shapes differ");
+    }
+    if (node_.dtype != DType::kInt64 && node_.dtype != DType::kFloat32) {
+      return bad("the result is i64 or f32");
+    }
+    return TensorType{node_.dtype, type(0).shape};
   }
 
   Result<TensorType> reduce() const {

@@ -41,6 +41,7 @@ class Demand {
         case Op::kUnary:
         case Op::kBinary:
         case Op::kSelect:
+        case Op::kPhilox:
         case Op::kGather:
           ask(operand, wanted);
           break;

@@ -24,6 +24,9 @@ constexpr double kScatteredLoad = 16;
 
 size_t at(int index) { return static_cast<size_t>(index); }
 
+// Ten rounds of two products.
+constexpr double kPhiloxWork = 40;
+
 double unary_work(UnaryOp op) {
   switch (op) {
     case UnaryOp::kNeg:
@@ -47,10 +50,7 @@ double unary_work(UnaryOp op) {
 }
 
 // Whether a node has an expression of its own, which a row of its values saves.
-bool is_computed(Op op) {
-  return op == Op::kUnary || op == Op::kBinary || op == Op::kCast || op == Op::kSelect ||
-         op == Op::kGather || op == Op::kView;
-}
+bool is_computed(Op op) { return is_elementwise(op) || op == Op::kGather || op == Op::kView; }
 
 }  // namespace
 
@@ -204,6 +204,7 @@ CodeValue BodyEmitter::compute(NodeId id, const Indices& indices) {
     case Op::kUnary:
     case Op::kBinary:
     case Op::kSelect:
+    case Op::kPhilox:
       return elementwise(node, indices);
     case Op::kGather:
       return value(node.operands[0], gathered_position(node, indices));
@@ -448,6 +449,11 @@ CodeValue BodyEmitter::elementwise(const Node& node, const Indices& indices) {
       return declare(level, node.dtype, c_unary(attr<UnaryAttr>(node).op, from, x[0].text));
     case Op::kSelect:
       return declare(level, node.dtype, cat(x[0].text, " ? ", x[1].text, " : ", x[2].text));
+    case Op::kPhilox:
+      w_.add_work(level, kPhiloxWork);
+      return declare(level, node.dtype,
+                     cat("lf_philox_", c_suffix(node.dtype), "(", x[0].text, ", ", x[1].text, ", ",
+                         x[2].text, ", ", x[3].text, ")"));
     default:
       break;
   }

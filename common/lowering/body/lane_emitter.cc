@@ -46,9 +46,7 @@ std::optional<std::vector<int64_t>> window_of(const ReduceAttr& a, const Shape& 
 
 int BodyEmitter::array_lane(NodeId id, const Indices& indices) {
   const Node& node = graph_.node(id);
-  bool elementwise = node.op == Op::kUnary || node.op == Op::kBinary || node.op == Op::kCast ||
-                     node.op == Op::kSelect;
-  if (!lanes_.is_open() || !elementwise || reduction_depth_[at(id)] == 0) return -1;
+  if (!lanes_.is_open() || !is_elementwise(node.op) || reduction_depth_[at(id)] == 0) return -1;
   int lane = lanes_.lane_of(indices, node.shape);
   // Straight in the block there is nothing to save.
   return lane >= 0 && w_.level_of_index(lane) > lanes_.block().level + 1 ? lane : -1;

@@ -48,6 +48,7 @@ class DirectWalk {
       case Op::kUnary:
       case Op::kBinary:
       case Op::kSelect:
+      case Op::kPhilox:
         for (NodeId operand : node.operands) walk(operand, indices);
         return;
       default:

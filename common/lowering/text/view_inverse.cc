@@ -119,6 +119,7 @@ std::optional<std::vector<Expr>> flow_forward(const Graph& graph, NodeId source,
         case Op::kUnary:
         case Op::kBinary:
         case Op::kSelect:
+        case Op::kPhilox:
           reached[id] = indices;
           break;
         default:

@@ -141,6 +141,11 @@ class Runner {
         return eval_binary(context_, attr<BinaryAttr>(node).op, operand(i, 0), operand(i, 1));
       case Op::kSelect:
         return eval_select(context_, operand(i, 0), operand(i, 1), operand(i, 2));
+      case Op::kPhilox: {
+        DType to = is_float(node.dtype) ? context_.carried(node.dtype) : node.dtype;
+        return eval_philox(context_, to,
+                           {&operand(i, 0), &operand(i, 1), &operand(i, 2), &operand(i, 3)});
+      }
       case Op::kReduce:
         if (fused_[i].product >= 0) return product_sum(i);
         return eval_reduce(context_, attr<ReduceAttr>(node), operand(i, 0));

@@ -341,6 +341,38 @@ void select_block(const void* const* in, void* out, int64_t count) {
   for (int64_t i = 0; i < count; ++i) to[i] = condition[i].value ? a[i] : b[i];
 }
 
+// The four words of a counter of Philox4x32-10.
+std::array<uint32_t, 4> philox(uint64_t seed, uint64_t offset, uint64_t subsequence) {
+  auto low = [](uint64_t x) { return static_cast<uint32_t>(x); };
+  auto high = [](uint64_t x) { return static_cast<uint32_t>(x >> 32); };
+  std::array<uint32_t, 4> x = {low(offset), high(offset), low(subsequence), high(subsequence)};
+  std::array<uint32_t, 2> key = {low(seed), high(seed)};
+  for (int round = 0; round < 10; ++round) {
+    uint64_t first = uint64_t{0xD2511F53} * x[0], second = uint64_t{0xCD9E8D57} * x[2];
+    x = {high(second) ^ x[1] ^ key[0], low(second), high(first) ^ x[3] ^ key[1], low(first)};
+    key = {key[0] + 0x9E3779B9, key[1] + 0xBB67AE85};
+  }
+  return x;
+}
+
+template <class T>
+void philox_block(const void* const* in, void* out, int64_t count) {
+  auto operand = [&](size_t k) { return static_cast<const int64_t*>(in[k]); };
+  const int64_t *seed = operand(0), *offset = operand(1), *subsequence = operand(2),
+                *word = operand(3);
+  T* to = static_cast<T*>(out);
+  for (int64_t i = 0; i < count; ++i) {
+    auto words = philox(static_cast<uint64_t>(seed[i]), static_cast<uint64_t>(offset[i]),
+                        static_cast<uint64_t>(subsequence[i]));
+    uint32_t x = words[static_cast<size_t>(word[i] & 3)];
+    if constexpr (std::is_floating_point_v<T>) {
+      to[i] = static_cast<float>(x) * 0x1p-32F + 0x1p-33F;
+    } else {
+      to[i] = x;
+    }
+  }
+}
+
 }  // namespace
 
 Result<Value> eval_cast(const Context& context, const Value& in, DType to) {
@@ -390,6 +422,13 @@ Result<Value> eval_select(const Context& context, const Value& condition, const 
     return &select_block<decltype(unit)>;
   });
   return run_elementwise<3>(context, {&condition, &a, &b}, a.dtype(), kernel);
+}
+
+Result<Value> eval_philox(const Context& context, DType to, const std::array<const Value*, 4>& in) {
+  BlockKernel kernel = to == DType::kInt64     ? &philox_block<int64_t>
+                       : to == DType::kFloat32 ? &philox_block<float>
+                                               : &philox_block<double>;
+  return run_elementwise<4>(context, in, to, kernel);
 }
 
 }  // namespace common::interp

@@ -2,6 +2,8 @@
 // once along axes where all operands repeat.
 #pragma once
 
+#include <array>
+
 #include "common/ir/hlir/graph.h"
 #include "common/runtime/interpreter/interpreter_value.h"
 
@@ -13,6 +15,8 @@ Result<Value> apply_view(const Context& context, const Value& in, const View& vi
 Result<Value> eval_cast(const Context& context, const Value& in, DType to);
 Result<Value> eval_unary(const Context& context, UnaryOp op, const Value& in);
 Result<Value> eval_binary(const Context& context, BinaryOp op, const Value& a, const Value& b);
+// Operands are seed, offset, subsequence and word; see kPhilox.
+Result<Value> eval_philox(const Context& context, DType to, const std::array<const Value*, 4>& in);
 Result<Value> eval_select(const Context& context, const Value& condition, const Value& a,
                           const Value& b);
 

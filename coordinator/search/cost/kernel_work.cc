@@ -210,9 +210,7 @@ std::vector<char> along_line(const Graph& body) {
   for (NodeId operand : output.operands) along[static_cast<size_t>(operand)] = 1;
   for (size_t id = body.nodes.size(); id-- > 0;) {
     const Node& node = body.nodes[id];
-    bool is_elementwise = node.op == Op::kUnary || node.op == Op::kBinary ||
-                          node.op == Op::kSelect || node.op == Op::kCast;
-    if (along[id] == 0 || !is_elementwise) continue;
+    if (along[id] == 0 || !common::is_elementwise(node.op)) continue;
     for (NodeId operand : node.operands) along[static_cast<size_t>(operand)] = 1;
   }
   return along;

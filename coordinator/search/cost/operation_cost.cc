@@ -42,6 +42,7 @@ OperationCost unary_cost(common::UnaryOp op) {
 
 OperationCost operation_cost(const common::Node& node) {
   if (node.op == common::Op::kUnary) return unary_cost(common::attr<common::UnaryAttr>(node).op);
+  if (node.op == common::Op::kPhilox) return {Hardness::kFunction, 3};
   if (node.op != common::Op::kBinary) return {};
   common::BinaryOp op = common::attr<common::BinaryAttr>(node).op;
   if (op == common::BinaryOp::kDiv) return {Hardness::kDivision, 1};

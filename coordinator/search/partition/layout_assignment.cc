@@ -100,6 +100,7 @@ class Assignment {
       case Op::kUnary:
       case Op::kBinary:
       case Op::kSelect:
+      case Op::kPhilox:
         return true;
       case Op::kReduce: {
         ReduceOp op = attr<ReduceAttr>(node).op;

@@ -11,10 +11,7 @@ namespace coordinator {
 
 inline size_t at(common::NodeId id) { return static_cast<size_t>(id); }
 
-inline bool is_elementwise(const common::Node& node) {
-  return node.op == common::Op::kUnary || node.op == common::Op::kBinary ||
-         node.op == common::Op::kSelect || node.op == common::Op::kCast;
-}
+inline bool is_elementwise(const common::Node& node) { return common::is_elementwise(node.op); }
 
 inline bool is_reductive(const common::Node& node) {
   return node.op == common::Op::kReduce || node.op == common::Op::kSoftmax ||

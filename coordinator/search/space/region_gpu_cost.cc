@@ -44,6 +44,8 @@ double hard_operations(const Node& node) {
       return common::attr<common::BinaryAttr>(node).op == common::BinaryOp::kDiv ? 0.3 : 0;
     case Op::kSoftmax:
       return 1;
+    case Op::kPhilox:
+      return 2;
     default:
       return 0;
   }

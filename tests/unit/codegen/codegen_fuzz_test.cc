@@ -73,7 +73,7 @@ class BodyFuzzer {
 
   void grow(GraphBuilder& b) {
     NodeId x = some();
-    switch (random_.below(10)) {
+    switch (random_.below(11)) {
       case 0:
         nodes_.push_back(b.unary(pick({UnaryOp::kTanh, UnaryOp::kNeg, UnaryOp::kAbs,
                                        UnaryOp::kSigmoid, UnaryOp::kFloor, UnaryOp::kErf}),
@@ -116,6 +116,12 @@ class BodyFuzzer {
                    {small(b, x, DType::kFloat32)},
                    SoftmaxAttr{static_cast<int>(random_.below(static_cast<uint64_t>(b.rank(x)))),
                                random_.chance(0.3)}}));
+        return;
+      case 8:
+        // Integers below 7, so that more than one word and counter are asked for.
+        x = small(b, x, DType::kInt64);
+        nodes_.push_back(b.philox(pick({DType::kInt64, DType::kFloat32}), x,
+                                  b.scalar_int(DType::kInt64, 5), x, x));
         return;
       default:
         view(b, x);

@@ -41,6 +41,30 @@ HostTensor telling_values(Random& random, DType dtype, int64_t count) {
   return t;
 }
 
+// The same bits as the interpreter's, for counters of all magnitudes.
+TEST(CodegenOps, Philox) {
+  Random random(11);
+  constexpr int64_t kCount = 300;
+  KernelBatch batch;
+  for (DType d : {DType::kInt64, DType::kFloat32}) {
+    GraphBuilder b;
+    std::vector<NodeId> operands;
+    std::vector<HostTensor> inputs;
+    for (int k = 0; k < 4; ++k) {
+      operands.push_back(input(b, DType::kInt64, {kCount}));
+      inputs.push_back(HostTensor::zeros(DType::kInt64, {kCount}).value());
+      for (int64_t i = 0; i < kCount; ++i) {
+        auto bits = static_cast<int64_t>(random.next() >> random.below(64));
+        inputs.back().set_int(i, k == 3 ? i : bits);
+      }
+    }
+    b.output(b.philox(d, operands[0], operands[1], operands[2], operands[3]));
+    batch.add(Template::kLoops, {}, b.finish(), std::move(inputs));
+  }
+  batch.compile();
+  batch.check_all(0);
+}
+
 TEST(CodegenOps, EveryUnary) {
   Random random(3);
   KernelBatch batch;

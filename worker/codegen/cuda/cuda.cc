@@ -127,19 +127,14 @@ namespace {
 
 // Arithmetic is for every kernel: it is short, and macros paste most of its names.
 std::vector<SupportPart> support_parts(bool warpgroups) {
-  std::vector<SupportPart> parts = {{cuda_support_base(), true},
-                                    {c_support_number(), true},
-                                    {c_support_basic_math(), true},
-                                    {cuda_support_float_math(), true},
-                                    {c_support_library_math(), true},
-                                    {cuda_support_overlap()},
-                                    {cuda_support_teams()},
-                                    {cuda_support_blocks()},
-                                    {cuda_support_sort()},
-                                    {cuda_support_vectors()},
-                                    {cuda_support_probabilities()},
-                                    {cuda_support_halves()},
-                                    {cuda_support_mma()}};
+  std::vector<SupportPart> parts = {
+      {cuda_support_base(), true},      {c_support_number(), true},
+      {c_support_basic_math(), true},   {cuda_support_float_math(), true},
+      {c_support_library_math(), true}, {c_support_philox()},
+      {cuda_support_overlap()},         {cuda_support_teams()},
+      {cuda_support_blocks()},          {cuda_support_sort()},
+      {cuda_support_vectors()},         {cuda_support_probabilities()},
+      {cuda_support_halves()},          {cuda_support_mma()}};
   if (warpgroups) {
     parts.push_back({cuda_support_wgmma()});
     parts.push_back({cuda_support_tma()});

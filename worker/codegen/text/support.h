@@ -11,5 +11,6 @@ namespace worker {
 std::string_view c_support_number();
 std::string_view c_support_basic_math();
 std::string_view c_support_library_math();
+std::string_view c_support_philox();
 
 }  // namespace worker
