@@ -468,7 +468,7 @@ Attr IrReader::attribute(ir::Node::Reader in) {
 Node IrReader::node(ir::Node::Reader in, size_t symbols) {
   if (++nodes_ > kNodesMax) throw Malformed{cat("more than ", kNodesMax, " nodes")};
   Node node;
-  node.op = get_enum(in.getOp(), Op::kFourier, "operation");
+  node.op = get_enum(in.getOp(), static_cast<Op>(kOpCount - 1), "operation");
   node.dtype = get_enum(in.getDtype(), kDTypeLast, "dtype");
   node.shape = size_exprs(in.getShape(), kRankMax, symbols);
   node.operands = get_ints(in.getOperands(), kNodesMax, "operands");

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "common/ir/hlir/philox.h"
 #include "common/runtime/interpreter/interpreter_math.h"
 #include "common/runtime/interpreter/interpreter_ops.h"
 
@@ -341,20 +342,6 @@ void select_block(const void* const* in, void* out, int64_t count) {
   for (int64_t i = 0; i < count; ++i) to[i] = condition[i].value ? a[i] : b[i];
 }
 
-// The four words of a counter of Philox4x32-10.
-std::array<uint32_t, 4> philox(uint64_t seed, uint64_t offset, uint64_t subsequence) {
-  auto low = [](uint64_t x) { return static_cast<uint32_t>(x); };
-  auto high = [](uint64_t x) { return static_cast<uint32_t>(x >> 32); };
-  std::array<uint32_t, 4> x = {low(offset), high(offset), low(subsequence), high(subsequence)};
-  std::array<uint32_t, 2> key = {low(seed), high(seed)};
-  for (int round = 0; round < 10; ++round) {
-    uint64_t first = uint64_t{0xD2511F53} * x[0], second = uint64_t{0xCD9E8D57} * x[2];
-    x = {high(second) ^ x[1] ^ key[0], low(second), high(first) ^ x[3] ^ key[1], low(first)};
-    key = {key[0] + 0x9E3779B9, key[1] + 0xBB67AE85};
-  }
-  return x;
-}
-
 template <class T>
 void philox_block(const void* const* in, void* out, int64_t count) {
   auto operand = [&](size_t k) { return static_cast<const int64_t*>(in[k]); };
@@ -366,7 +353,7 @@ void philox_block(const void* const* in, void* out, int64_t count) {
                         static_cast<uint64_t>(subsequence[i]));
     uint32_t x = words[static_cast<size_t>(word[i] & 3)];
     if constexpr (std::is_floating_point_v<T>) {
-      to[i] = static_cast<float>(x) * 0x1p-32F + 0x1p-33F;
+      to[i] = philox_uniform(x);
     } else {
       to[i] = x;
     }
