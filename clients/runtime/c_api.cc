@@ -234,22 +234,30 @@ const char* lfarm_model_graph_hash(const lfarm_model* model) { return model->gra
 size_t lfarm_model_inputs(const lfarm_model* model) { return model->tensors.size(); }
 size_t lfarm_model_outputs(const lfarm_model* model) { return model->model->user_outputs.size(); }
 
+namespace clients {
+
+Status make_instance(const lfarm_model& model, const std::vector<SizeRanges>& sizes,
+                     lfarm_instance** instance) {
+  LFARM_ASSIGN_OR_RETURN(auto made, LiveInstance::make(model.session, model.model, model.weights,
+                                                       model.deadline, sizes));
+  *instance = new lfarm_instance{model.session,
+                                 model.model,
+                                 model.tensors,
+                                 std::move(made),
+                                 Binding(*model.model),
+                                 "",
+                                 "",
+                                 {},
+                                 {}};
+  return {};
+}
+
+}  // namespace clients
+
 lfarm_status lfarm_instance_create(lfarm_model* model, lfarm_instance** instance,
                                    lfarm_error** error) {
-  return guarded(error, [&]() -> Status {
-    LFARM_ASSIGN_OR_RETURN(auto made, clients::LiveInstance::make(model->session, model->model,
-                                                                  model->weights, model->deadline));
-    *instance = new lfarm_instance{model->session,
-                                   model->model,
-                                   model->tensors,
-                                   std::move(made),
-                                   clients::Binding(*model->model),
-                                   "",
-                                   "",
-                                   {},
-                                   {}};
-    return {};
-  });
+  return guarded(error,
+                 [&] { return clients::make_instance(*model, model->session->sizes(), instance); });
 }
 
 void lfarm_instance_free(lfarm_instance* instance) { delete instance; }

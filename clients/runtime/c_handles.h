@@ -73,6 +73,10 @@ inline std::optional<int> gpu_of(const common::Device& device) {
 lfarm_status status_of(common::Code code);
 lfarm_status report(lfarm_status status, std::string message, lfarm_error** error);
 
+// An instance with a plan for each of `sizes`, or one for all.
+common::Status make_instance(const lfarm_model& model, const std::vector<SizeRanges>& sizes,
+                             lfarm_instance** instance);
+
 // Runs `body`, which returns a Status; no exception leaves it.
 template <class Body>
 lfarm_status guarded(lfarm_error** error, Body&& body) {

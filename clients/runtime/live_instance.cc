@@ -61,16 +61,16 @@ LiveInstance::Variant LiveInstance::variant_of(SizeRanges ranges,
   return variant;
 }
 
-Status LiveInstance::add_variants() {
+Status LiveInstance::add_variants(const std::vector<SizeRanges>& sizes) {
   if (!reference_) {
-    if (!session_->sizes().empty()) {
+    if (!sizes.empty()) {
       return common::invalid_input(
           "plans for parts of the sizes are found by the model, not by its hash");
     }
     variants_.push_back(variant_of({}, model_, session_->request(*model_->graph_hash)));
     return {};
   }
-  for (const SizeRanges& ranges : session_->sizes()) {
+  for (const SizeRanges& ranges : sizes) {
     Model narrow = *model_;
     LFARM_ASSIGN_OR_RETURN(narrow.graph, for_sizes(model_->graph, ranges));
     auto shared = std::make_shared<const Model>(std::move(narrow));
@@ -85,11 +85,12 @@ Status LiveInstance::add_variants() {
 Result<std::unique_ptr<LiveInstance>> LiveInstance::make(std::shared_ptr<Session> session,
                                                          std::shared_ptr<const Model> model,
                                                          std::shared_ptr<Weights> weights,
-                                                         milliseconds deadline) {
+                                                         milliseconds deadline,
+                                                         const std::vector<SizeRanges>& sizes) {
   LFARM_RETURN_IF_ERROR(weights->check_complete());
   std::unique_ptr<LiveInstance> instance(
       new LiveInstance(std::move(session), std::move(model), std::move(weights)));
-  LFARM_RETURN_IF_ERROR(instance->add_variants());
+  LFARM_RETURN_IF_ERROR(instance->add_variants(sizes));
   SteadyTime end = std::chrono::steady_clock::now() + deadline;
   for (Variant& variant : instance->variants_) {
     auto left = std::chrono::ceil<milliseconds>(end - std::chrono::steady_clock::now());

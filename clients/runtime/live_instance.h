@@ -34,13 +34,15 @@ struct CallProfile {
 // between plans for parts of the sizes (SessionOptions::sizes) as often as the sizes ask for it.
 class LiveInstance {
  public:
-  // Asks the session for the model's plans and gives them `deadline` to come. A model without
+  // Asks the session for the model's plans, one for each of `sizes` or one for all, and gives them
+  // `deadline` to come. A model without
   // nodes, of which only the hash is known, cannot be interpreted: an error says why there is no
   // plan.
   static common::Result<std::unique_ptr<LiveInstance>> make(std::shared_ptr<Session> session,
                                                             std::shared_ptr<const Model> model,
                                                             std::shared_ptr<Weights> weights,
-                                                            std::chrono::milliseconds deadline);
+                                                            std::chrono::milliseconds deadline,
+                                                            const std::vector<SizeRanges>& sizes);
   ~LiveInstance();
   LiveInstance(const LiveInstance&) = delete;
   LiveInstance& operator=(const LiveInstance&) = delete;
@@ -87,7 +89,7 @@ class LiveInstance {
 
   LiveInstance(std::shared_ptr<Session> session, std::shared_ptr<const Model> model,
                std::shared_ptr<Weights> weights);
-  common::Status add_variants();
+  common::Status add_variants(const std::vector<SizeRanges>& sizes);
   static Variant variant_of(SizeRanges ranges, std::shared_ptr<const Model> model,
                             std::shared_ptr<const PlanRequest> request);
   Loaded load(const std::shared_ptr<const Model>& model, const SharedPlan& plan) const;

@@ -9,6 +9,7 @@
   X(up)                   \
   X(submit)               \
   X(run)                  \
+  X(generate)             \
   X(check)                \
   X(check_worker)         \
   X(print)                \

@@ -9,6 +9,7 @@ meanwhile, and calls change over to its plan once it is there.
 """
 
 from lfarm._native import Error
+from lfarm.generation import generate, generator
 from lfarm.model import Instance, Model, Plan, Session, load, submit
 from lfarm.profile import Call, Kernel, Profile
 
@@ -21,6 +22,8 @@ __all__ = [
     "Plan",
     "Profile",
     "Session",
+    "generate",
+    "generator",
     "load",
     "submit",
 ]

@@ -114,6 +114,22 @@ class CallProfile(ctypes.Structure):
     ]
 
 
+class Generation(ctypes.Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("tokens", c_int64),
+        ("temperature", ctypes.c_double),
+        ("top_k", c_int64),
+        ("top_p", ctypes.c_double),
+        ("seed", c_uint64),
+        ("stop", POINTER(c_int64)),
+        ("stop_count", c_size_t),
+        ("chunk", c_int64),
+        ("start", c_int64),
+    ]
+
+
+TokenCallback = ctypes.CFUNCTYPE(ctypes.c_int, c_void_p, c_size_t, c_int64, c_int64)
 Profiler = ctypes.CFUNCTYPE(None, c_void_p, POINTER(CallProfile))
 
 
@@ -156,6 +172,20 @@ _declare("lfarm_model_graph_hash", c_char_p, c_void_p)
 _declare("lfarm_model_inputs", c_size_t, c_void_p)
 _declare("lfarm_model_outputs", c_size_t, c_void_p)
 _declare("lfarm_instance_create", ctypes.c_int, c_void_p, _out, _out)
+_declare("lfarm_generator_create", ctypes.c_int, c_void_p, _out, _out)
+_declare("lfarm_generation_init", None, POINTER(Generation))
+_declare(
+    "lfarm_generate",
+    ctypes.c_int,
+    c_void_p,
+    POINTER(c_int64),
+    c_size_t,
+    c_size_t,
+    POINTER(Generation),
+    TokenCallback,
+    c_void_p,
+    _out,
+)
 _declare("lfarm_instance_free", None, c_void_p)
 _declare("lfarm_instance_seed", ctypes.c_int, c_void_p, ctypes.c_uint64, _out)
 _declare("lfarm_instance_plan", ctypes.c_int, c_void_p, POINTER(PlanInfo))

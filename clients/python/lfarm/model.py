@@ -168,6 +168,13 @@ class Model:
         return Instance(Handle(pointer, "lfarm_instance_free"), self)
 
 
+    def generator(self) -> "Instance":
+        """The same for lfarm.generate()."""
+        pointer = ctypes.c_void_p()
+        _native.call("lfarm_generator_create", self._handle.pointer, ctypes.byref(pointer))
+        return Instance(Handle(pointer, "lfarm_instance_free"), self)
+
+
 class Instance:
     """One running copy of a model. Calls of several threads take turns."""
 

@@ -245,6 +245,39 @@ LFARM_API size_t lfarm_outputs_count(const lfarm_outputs* outputs);
 LFARM_API const lfarm_tensor* lfarm_outputs_get(const lfarm_outputs* outputs, size_t index);
 LFARM_API void lfarm_outputs_free(lfarm_outputs* outputs);
 
+/* ---- Language models ------------------------------------------------------------------------- */
+
+/* Fill it with lfarm_generation_init() and change what should be otherwise. */
+typedef struct lfarm_generation {
+  size_t size;         /* of this struct, set by lfarm_generation_init() */
+  int64_t tokens;      /* new ones at most, for each sequence */
+  double temperature;  /* what logits are divided by; 0: the token with the greatest is taken */
+  int64_t top_k;       /* draw among so many most probable tokens; 0: all */
+  double top_p;        /* of these, among the fewest whose probabilities sum to it; in (0, 1] */
+  uint64_t seed;       /* tokens drawn depend on it, the logits, sequence and position alone */
+  const int64_t* stop; /* a sequence ends with one of these tokens */
+  size_t stop_count;
+  int64_t chunk; /* tokens of a prompt that one call takes at most; 0: as many as the model takes */
+  int64_t start; /* position of the first token, after those of earlier runs of the instance */
+} lfarm_generation;
+LFARM_API void lfarm_generation_init(lfarm_generation* options);
+
+/* An instance for lfarm_generate(), with one plan for prompts and one for single tokens where the
+ * model takes any number of them; else as lfarm_instance_create(). LFARM_UNSUPPORTED says what a
+ * model lacks: token ids (integers [batch, width]) among its inputs, positions and a mask at most
+ * beside them, and logits (floats [batch, width, words] or [batch, words]) among its outputs. */
+LFARM_API lfarm_status lfarm_generator_create(lfarm_model* model, lfarm_instance** instance,
+                                              lfarm_error** error);
+/* Told of each token as it is chosen; 0 ends the sequence, another number goes on. */
+typedef int (*lfarm_token_callback)(void* context, size_t sequence, int64_t step, int64_t token);
+/* Generates tokens after `batch` prompts of `length` ids each, row after row. `options` may be
+ * NULL. A model that keeps keys and values holds those of prompt and tokens afterwards, the last
+ * token's excepted. */
+LFARM_API lfarm_status lfarm_generate(lfarm_instance* instance, const int64_t* prompts,
+                                      size_t batch, size_t length, const lfarm_generation* options,
+                                      lfarm_token_callback on_token, void* context,
+                                      lfarm_error** error);
+
 /* ---- Profiles -------------------------------------------------------------------------------- */
 
 /* One kernel's part of a call. */

@@ -113,7 +113,7 @@ class LiveClientsTest : public ServiceTest {
   }
   std::unique_ptr<Caller> caller(const std::shared_ptr<Session>& session) {
     auto weights = std::make_shared<clients::Weights>(model_, &session->device());
-    auto made = LiveInstance::make(session, model_, weights, milliseconds(0));
+    auto made = LiveInstance::make(session, model_, weights, milliseconds(0), session->sizes());
     EXPECT_TRUE(made.ok()) << (made.ok() ? "" : made.error().message);
     return std::make_unique<Caller>(std::move(*made));
   }

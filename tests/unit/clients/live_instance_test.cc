@@ -89,7 +89,8 @@ class SizedInstance : public testing::Test {
     options.sizes = parse_size_ranges(sizes).value();
     session_ = Session::open(options).value();
     auto weights = std::make_shared<Weights>(model_, &session_->device());
-    auto made = LiveInstance::make(session_, model_, weights, std::chrono::milliseconds(0));
+    auto made = LiveInstance::make(session_, model_, weights, std::chrono::milliseconds(0),
+                                   session_->sizes());
     EXPECT_TRUE(made.ok()) << (made.ok() ? "" : made.error().message);
     return made.ok() ? std::move(*made) : nullptr;
   }

@@ -1,0 +1,224 @@
+// lfarm generate: tokens from a language model, by a plan for prompts and one for single tokens.
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "clients/cli/base/commands.h"
+#include "clients/cli/base/plan_source.h"
+#include "clients/cli/base/report.h"
+#include "clients/cli/base/signals.h"
+#include "clients/cli/models/prompt_file.h"
+#include "clients/generate/generator.h"
+#include "clients/generate/programs.h"
+#include "clients/generate/shared_state.h"
+#include "common/base/cat.h"
+#include "common/runtime/device/devices.h"
+
+namespace clients {
+namespace {
+
+using common::cat;
+using common::Result;
+using common::Status;
+using Sequences = std::vector<std::vector<int64_t>>;
+
+struct GenerateCommand {
+  FarmOptions farm;
+  BudgetOptions budget;
+  std::string model, prompt;
+  std::vector<std::string> stop;
+  GenerateOptions run;
+  bool json = false;
+};
+
+// The archives of a case: model.pt2, or prompt.pt2 and decode.pt2 of one model.
+std::vector<std::string> archives_of(const std::string& path) {
+  if (!std::filesystem::is_directory(path)) return {path};
+  std::vector<std::string> found;
+  for (const char* name : {"decode.pt2", "prompt.pt2"}) {
+    std::string file = cat(path, "/", name);
+    if (std::filesystem::exists(file)) found.push_back(file);
+  }
+  if (found.empty()) found.push_back(cat(path, "/model.pt2"));
+  return found;
+}
+
+// Tokens as they come: those of one sequence on a line, else each sequence on one at the end.
+class Printer {
+ public:
+  Printer(bool json, size_t batch) : json_(json), streams_(!json && batch == 1) {}
+
+  bool operator()(size_t sequence, int64_t step, int64_t token) {
+    if (streams_) std::printf("%s%s", step == 0 ? "" : " ", cat(token).c_str());
+    if (json_) {
+      nlohmann::ordered_json line{{"sequence", sequence}, {"step", step}, {"token", token}};
+      std::printf("%s\n", line.dump().c_str());
+    }
+    std::fflush(stdout);
+    return stop_signal() == 0;
+  }
+
+  void end_line() const {
+    if (streams_) std::printf("\n");
+    std::fflush(stdout);
+  }
+
+  void end(const Generated& made) const {
+    if (!json_ && !streams_) {
+      for (const auto& tokens : made.sequences) {
+        for (size_t k = 0; k < tokens.size(); ++k) {
+          std::printf("%s%s", k == 0 ? "" : " ", cat(tokens[k]).c_str());
+        }
+        std::printf("\n");
+      }
+    }
+    double rest = static_cast<double>(made.rest_ns) / 1e6;
+    double each = made.steps > 1 ? rest / static_cast<double>(made.steps - 1) : 0;
+    double per_second = each > 0 ? 1e3 / each * static_cast<double>(made.sequences.size()) : 0;
+    if (json_) {
+      nlohmann::ordered_json line{
+          {"summary", true},      {"prompt_tokens", made.prompt_tokens},
+          {"tokens", made.steps}, {"ttft_ms", static_cast<double>(made.first_ns) / 1e6},
+          {"tpot_ms", each},      {"tokens_per_s", per_second}};
+      std::printf("%s\n", line.dump().c_str());
+      return;
+    }
+    std::fprintf(stderr, "lfarm: first token after %s, then %s each (%.4g tokens/s)\n",
+                 duration_text(static_cast<double>(made.first_ns)).c_str(),
+                 duration_text(each * 1e6).c_str(), per_second);
+  }
+
+ private:
+  bool json_;
+  bool streams_;
+};
+
+// The model's programs with their plans, which share weights and state.
+class Loader {
+ public:
+  Loader(const GenerateCommand& options, Progress* progress)
+      : options_(options),
+        progress_(progress),
+        source_(options.farm, options.budget, progress, PlanSource::Disk::kUse) {}
+
+  // Plans are looked for once the prompt is known to fit.
+  Result<std::vector<GeneratorProgram>> run(const Sequences& prompts) {
+    for (const std::string& archive : archives_of(options_.model)) {
+      LFARM_ASSIGN_OR_RETURN(Model model, load_model(archive));
+      models_.push_back(std::make_shared<const Model>(std::move(model)));
+      LFARM_ASSIGN_OR_RETURN(Roles roles, roles_of(*models_.back()));
+      LFARM_RETURN_IF_ERROR(check_run(roles, prompts, options_.run));
+    }
+    LFARM_ASSIGN_OR_RETURN(device_, common::open_device(options_.farm.device, default_threads()));
+    for (size_t family = 0; family < models_.size(); ++family) {
+      LFARM_RETURN_IF_ERROR(load(family));
+    }
+    return std::move(programs_);
+  }
+
+ private:
+  Status load(size_t family) {
+    auto weights = std::make_shared<Weights>(models_[family], device_.get());
+    if (family > 0) LFARM_RETURN_IF_ERROR(share_weights(weights_[0], *weights));
+    weights_.push_back(weights);
+    LFARM_ASSIGN_OR_RETURN(std::vector<ModelPart> parts, parts_of(models_[family]));
+    for (const ModelPart& part : parts) {
+      LFARM_ASSIGN_OR_RETURN(CompiledPlan plan,
+                             source_.obtain(part.model->graph, model_name(options_.model)));
+      progress_->clear();
+      LFARM_ASSIGN_OR_RETURN(auto instance,
+                             PlanInstance::make(part.model, weights, plan.pulled.plan,
+                                                plan.pulled.object_source(), *device_));
+      size_t number = state_.add(std::move(instance), part.model, family);
+      programs_.push_back({part.model, part.roles,
+                           [this, number](std::span<const common::TensorRef> inputs,
+                                          common::RunOutputs& outputs) -> Status {
+                             LFARM_ASSIGN_OR_RETURN(PlanInstance * used, state_.use(number));
+                             return used->run(inputs, outputs, nullptr);
+                           }});
+    }
+    return {};
+  }
+
+  const GenerateCommand& options_;
+  Progress* progress_;
+  PlanSource source_;
+  std::unique_ptr<common::Device> device_;
+  std::vector<std::shared_ptr<const Model>> models_;
+  std::vector<std::shared_ptr<Weights>> weights_;
+  SharedState state_;
+  std::vector<GeneratorProgram> programs_;
+};
+
+Status generate(GenerateCommand options, Progress* progress) {
+  for (const std::string& id : options.stop) {
+    LFARM_ASSIGN_OR_RETURN(Sequences ids, parse_prompts(id));
+    options.run.stop.insert(options.run.stop.end(), ids[0].begin(), ids[0].end());
+  }
+  LFARM_ASSIGN_OR_RETURN(Sequences prompts, read_prompts(options.prompt));
+  Loader loader(options, progress);
+  LFARM_ASSIGN_OR_RETURN(std::vector<GeneratorProgram> programs, loader.run(prompts));
+  Generator generator(std::move(programs));
+  Printer printer(options.json, prompts.size());
+  auto made = generator.run(prompts, options.run, std::ref(printer));
+  printer.end_line();
+  if (!made.ok()) return made.error();
+  printer.end(*made);
+  return {};
+}
+
+int run(const GenerateCommand& options) {
+  Progress progress(false);
+  Status status = generate(options, &progress);
+  progress.clear();
+  return exit_code_of(status);
+}
+
+}  // namespace
+
+void declare_generate(CommandLine* line) {
+  auto options = std::make_shared<GenerateCommand>();
+  Command command = line->add(
+      "generate",
+      "Generates tokens with a language model: prompts in few wide calls, then a call a token.\n"
+      "The model takes token ids [batch, width], positions where it wants them, and returns "
+      "logits;\n"
+      "it keeps keys and values as buffers, or is given all tokens at each call. A model exported\n"
+      "with a width that may change has a plan for prompts and one for single tokens.\n"
+      "Ids in, ids out: a tokenizer is the caller's.",
+      [options] { return run(*options); });
+  command
+      .value("model", &options->model, "MODEL.pt2|DIR",
+             "An exported program, or a folder with model.pt2, or with prompt.pt2 and decode.pt2")
+      .required();
+  command
+      .value("--prompt-ids", &options->prompt, "FILE",
+             "Token ids: NumPy, JSON, or text with a sequence on each line; -: standard input")
+      .required();
+  command.value("--tokens", &options->run.tokens, "N", "New tokens at most, for each sequence")
+      .in_range(int64_t{1}, int64_t{1} << 40)
+      .shows_default();
+  command
+      .value("--temperature", &options->run.sampling.temperature, "T",
+             "What logits are divided by before a token is drawn; 0: the greatest is taken")
+      .shows_default();
+  command
+      .value("--top-k", &options->run.sampling.top_k, "K",
+             "Draw among the K most probable tokens; 0: among all")
+      .shows_default();
+  command
+      .value("--top-p", &options->run.sampling.top_p, "P",
+             "Draw among the most probable tokens whose probabilities sum to P")
+      .shows_default();
+  command.value("--seed", &options->run.sampling.seed, "K", "Seed of the draws (default: 0)");
+  command.value("--stop", &options->stop, "ID", "A sequence ends with this token; may be repeated");
+  command.value("--chunk", &options->run.chunk, "N",
+                "Tokens of a prompt that one call takes at most; 0: as many as the model takes");
+  command.flag("--json", &options->json, "Print a JSON line a token, and one with the times");
+  add_compile_options(&command, &options->farm, &options->budget, "--search-seed");
+}
+
+}  // namespace clients

@@ -1,0 +1,59 @@
+#include "clients/generate/programs.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace clients {
+namespace {
+
+bool have_equal_content(const StoredTensor& a, const StoredTensor& b) {
+  if (a.dtype != b.dtype || a.sizes != b.sizes) return false;
+  if (!is_contiguous(a) || !is_contiguous(b)) return false;
+  common::ByteView x = contiguous_view(a), y = contiguous_view(b);
+  return x.size() == y.size() && std::memcmp(x.data(), y.data(), x.size()) == 0;
+}
+
+}  // namespace
+
+std::vector<SizeRanges> width_ranges(const Model& model, const Roles& roles) {
+  int tokens = model.user_inputs[static_cast<size_t>(roles.tokens)];
+  auto symbol = model.graph.inputs[static_cast<size_t>(tokens)].shape[1].as_var();
+  bool splits = symbol && roles.has_cache && roles.width_least <= 1 && roles.width_most > 1;
+  if (!splits) return {};
+  return {{{symbol->id, {1, 1}}}, {{symbol->id, {2, roles.width_most}}}};
+}
+
+common::Result<std::vector<ModelPart>> parts_of(const std::shared_ptr<const Model>& model) {
+  LFARM_ASSIGN_OR_RETURN(Roles roles, roles_of(*model));
+  std::vector<ModelPart> parts;
+  for (const SizeRanges& ranges : width_ranges(*model, roles)) {
+    Model narrow = *model;
+    LFARM_ASSIGN_OR_RETURN(narrow.graph, for_sizes(model->graph, ranges));
+    ModelPart part{std::make_shared<const Model>(std::move(narrow)), {}};
+    LFARM_ASSIGN_OR_RETURN(part.roles, roles_of(*part.model));
+    parts.push_back(std::move(part));
+  }
+  if (parts.empty()) parts.push_back({model, roles});
+  return parts;
+}
+
+common::Status share_weights(const std::shared_ptr<Weights>& from, Weights& to) {
+  const Model &held = from->model(), &model = to.model();
+  for (size_t i = 0; i < model.weights.size(); ++i) {
+    if (!model.weights[i] || model.graph.inputs[i].kind != common::InputKind::kWeight) continue;
+    auto found =
+        std::find(held.weight_names.begin(), held.weight_names.end(), model.weight_names[i]);
+    if (found == held.weight_names.end()) continue;
+    auto source = static_cast<size_t>(found - held.weight_names.begin());
+    bool is_weight = held.graph.inputs[source].kind == common::InputKind::kWeight;
+    if (!is_weight || !held.weights[source] ||
+        !have_equal_content(*held.weights[source], *model.weights[i])) {
+      continue;
+    }
+    LFARM_ASSIGN_OR_RETURN(common::TensorRef content, from->on_device(static_cast<int>(source)));
+    LFARM_RETURN_IF_ERROR(to.bind(static_cast<int>(i), content, from));
+  }
+  return {};
+}
+
+}  // namespace clients

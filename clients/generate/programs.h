@@ -1,0 +1,31 @@
+// The programs that one exported model gives a generator.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "clients/generate/roles.h"
+#include "clients/pt2/translate.h"
+#include "clients/runtime/model/size_ranges.h"
+#include "clients/runtime/model/weights.h"
+#include "common/base/result.h"
+
+namespace clients {
+
+// The model for some widths of its calls, which has a plan of its own.
+struct ModelPart {
+  std::shared_ptr<const Model> model;
+  Roles roles;
+};
+
+// The ranges of sizes that have plans of their own: of a model that takes any number of tokens and
+// keeps them, one for a single token and one for more. Empty: one plan for all calls.
+std::vector<SizeRanges> width_ranges(const Model& model, const Roles& roles);
+// A part for each of them, or the model itself.
+common::Result<std::vector<ModelPart>> parts_of(const std::shared_ptr<const Model>& model);
+
+// Weights of `to` that are weights of `from` under the same name, with the same content, lie in the
+// memory of `from` from now on.
+common::Status share_weights(const std::shared_ptr<Weights>& from, Weights& to);
+
+}  // namespace clients

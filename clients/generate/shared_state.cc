@@ -1,0 +1,41 @@
+#include "clients/generate/shared_state.h"
+
+#include <algorithm>
+
+namespace clients {
+
+size_t SharedState::add(std::unique_ptr<PlanInstance> instance, std::shared_ptr<const Model> model,
+                        size_t family) {
+  entries_.push_back({std::move(instance), std::move(model), family});
+  return entries_.size() - 1;
+}
+
+common::Status SharedState::move(Entry& from, Entry& to) {
+  if (from.family == to.family) return to.instance->take_states(*from.instance);
+  const std::vector<common::GraphInput>& inputs = to.model->graph.inputs;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i].kind != common::InputKind::kState) continue;
+    const std::vector<std::string>& names = from.model->weight_names;
+    auto found = std::find(names.begin(), names.end(), to.model->weight_names[i]);
+    if (found == names.end()) continue;
+    auto source = static_cast<size_t>(found - names.begin());
+    const common::GraphInput& held = from.model->graph.inputs[source];
+    bool is_same = held.kind == common::InputKind::kState && held.dtype == inputs[i].dtype &&
+                   held.shape == inputs[i].shape;
+    if (!is_same) continue;
+    LFARM_ASSIGN_OR_RETURN(common::HostTensor content,
+                           from.instance->state(static_cast<int>(source)));
+    LFARM_RETURN_IF_ERROR(to.instance->set_state(static_cast<int>(i), content));
+  }
+  return {};
+}
+
+common::Result<PlanInstance*> SharedState::use(size_t number) {
+  if (number != holder_) {
+    LFARM_RETURN_IF_ERROR(move(entries_[holder_], entries_[number]));
+    holder_ = number;
+  }
+  return entries_[number].instance.get();
+}
+
+}  // namespace clients
