@@ -3,6 +3,8 @@ lfarm_test(cli_errors LABEL farm SOURCES cli/cli_errors_test.cc COMPONENTS clien
   DEPENDS lfarm lfarm-coordinator lfarm-worker)
 lfarm_test(cli_farm LABEL farm TIMEOUT 1800 SHARDS 3 SOURCES cli/cli_farm_test.cc COMPONENTS clients/cli
   DEPENDS lfarm lfarm-coordinator lfarm-worker)
+lfarm_test(cli_generate LABEL farm TIMEOUT 1800 SOURCES cli/cli_generate_test.cc COMPONENTS common/base common/process
+  LIBRARIES nlohmann_json::nlohmann_json DEPENDS lfarm lfarm-coordinator lfarm-worker)
 lfarm_test(cli_keys LABEL farm TIMEOUT 1800 SOURCES cli/cli_keys_test.cc COMPONENTS common/base common/process
   DEPENDS lfarm lfarm-coordinator lfarm-worker)
 lfarm_test(cli_doctor LABEL farm TIMEOUT 1800 SOURCES cli/cli_doctor_test.cc COMPONENTS common/runtime common/sandbox
