@@ -89,7 +89,7 @@ class Driver {
       : program_(program),
         state_constants_(std::move(state_constants)),
         context_(&builder_, &symbols_) {
-    context_.on_random([this] { return declare_random_state(); });
+    context_.random.on_first([this] { return declare_random_state(); });
   }
 
   // After run(): folded constants that were written into, and so are state.
@@ -487,7 +487,7 @@ class Driver {
           throw Refusal{common::Code::kUnsupported, "gradients and tokens are not supported"};
       }
     }
-    if (auto after = context_.random_state_after()) written[random_state_] = *after;
+    if (auto after = context_.random.state_after(builder_)) written[random_state_] = *after;
     for (size_t i = 0; i < model_.weights.size(); ++i) {
       auto found = written.find(static_cast<int>(i));
       if (found == written.end()) continue;

@@ -115,6 +115,10 @@ HostTensor tensor_at(const json& described, int place) {
   return out;
 }
 
+bool draws(const Model& model) {
+  return !model.weight_names.empty() && model.weight_names.back() == kRandomStateName;
+}
+
 // A call as a program of one node, with its tensors as inputs and its results as outputs.
 class Call {
  public:
@@ -152,6 +156,7 @@ class Call {
     for (size_t k = 0; k < model.user_inputs.size(); ++k) {
       if (model.user_inputs[k] >= 0) given[static_cast<size_t>(model.user_inputs[k])] = inputs_[k];
     }
+    if (draws(model)) given.back() = HostTensor::zeros(DType::kInt64, {2}).value();
     std::vector<HostTensor> all = pt2_test::run(model, given), out;
     for (const UserOutput& output : model.user_outputs) {
       if (output.graph_output < static_cast<int>(all.size())) {
@@ -266,6 +271,8 @@ TEST(Schemas, EveryOverloadIsTranslatedOrRefusedByName) {
     std::vector<HostTensor> results = call.results(*model);
     ASSERT_EQ(results.size(), described["results"].size());
     if (is_undefined(call.target())) continue;
+    // PyTorch's CPU draws other numbers.
+    if (draws(*model)) continue;
     for (size_t k = 0; k < results.size(); ++k) expect_result(results[k], described["results"][k]);
   }
   EXPECT_GT(translated, 1500);

@@ -96,7 +96,7 @@ Expr numbers_taken(const Expr& count, bool wide) {
 
 Drawn draw_by_threads(Context& c, const Shape& shape, bool wide) {
   Expr count = common::element_count(shape);
-  Context::RandomState state = c.draw(c.b.simplify(numbers_taken(count, wide)));
+  RandomStart state = c.random.draw(c.b, c.b.simplify(numbers_taken(count, wide)));
   Drawn at{state.seed, state.counter, element_numbers(c, shape), whole(c, 0)};
   // Each element has a thread of its own.
   if (c.b.bounds().upper(count) <= kBlock * kBlocks) return at;
@@ -110,7 +110,7 @@ Drawn draw_by_threads(Context& c, const Shape& shape, bool wide) {
 }
 
 Drawn draw_by_fours(Context& c, const Shape& shape, const Expr& numbers) {
-  Context::RandomState state = c.draw(numbers);
+  RandomStart state = c.random.draw(c.b, numbers);
   NodeId element = element_numbers(c, shape);
   return {state.seed, state.counter, shift_right(c, element, 2),
           c.b.binary(BinaryOp::kAnd, element, whole(c, kWords - 1))};

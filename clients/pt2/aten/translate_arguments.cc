@@ -101,12 +101,12 @@ std::vector<std::optional<NodeId>> Context::read_parts(Part others, Parts parts)
 }
 
 NodeId Context::tensor(std::string_view name) {
-  if (!levels_.empty()) return read_in_vmap(tensor_name(name));
+  if (!vmap_.levels.empty()) return read_in_vmap(tensor_name(name));
   return read_part(tensor_name(name), part_of(name));
 }
 
 NodeId Context::any_tensor(std::string_view name) {
-  if (!levels_.empty()) return read_in_vmap(tensor_name(name));
+  if (!vmap_.levels.empty()) return read_in_vmap(tensor_name(name));
   Part part = part_of(name);
   return part == Part::kWhole ? read(tensor_name(name)) : read_part(tensor_name(name), part);
 }
@@ -126,7 +126,7 @@ std::vector<std::optional<NodeId>> Context::optional_tensors(std::string_view na
   std::vector<std::optional<NodeId>> out;
   for (const std::string& item : list->names) {
     Part part = part_of(cat(name, "[", out.size(), "]"));
-    if (!levels_.empty() && !item.empty()) {
+    if (!vmap_.levels.empty() && !item.empty()) {
       out.push_back(read_in_vmap(item));
       continue;
     }

@@ -21,24 +21,6 @@ double Scalar::value() const {
 Context::Context(Builder* builder, std::unordered_map<std::string, Expr>* symbols)
     : b(*builder), symbols_(symbols), checks_(builder) {}
 
-Context::RandomState Context::draw(const Expr& numbers) {
-  if (!declare_random_) refuse("random numbers are not supported here");
-  if (!random_state_) random_state_ = declare_random_();
-  auto element = [&](int64_t k) { return b.reshape(b.slice(*random_state_, 0, k, 1), {}); };
-  // A counter has four numbers.
-  NodeId from = b.binary(BinaryOp::kShr, element(1), b.scalar_int(DType::kInt64, 2));
-  NodeId before = b.size_scalar(DType::kInt64, b.simplify(common::floor_div(random_taken_, 4)));
-  random_taken_ = b.simplify(random_taken_ + numbers);
-  return {element(0), b.binary(BinaryOp::kAdd, from, before)};
-}
-
-std::optional<NodeId> Context::random_state_after() {
-  if (!random_state_) return std::nullopt;
-  // Nothing is added to the seed.
-  NodeId taken = b.reshape(b.size_scalar(DType::kInt64, random_taken_), {1});
-  return b.binary(BinaryOp::kAdd, *random_state_, b.pad(taken, 0, 1, 0));
-}
-
 void Context::refuse(std::string_view why) const {
   throw Refusal{common::Code::kUnsupported, std::string(why)};
 }
@@ -93,7 +75,7 @@ Expr Context::expr_of(const Extent& extent) const {
 
 Shape Context::shape_of(const TensorMeta& meta) const {
   Shape shape;
-  shape = levels_;
+  shape = vmap_.levels;
   for (const Extent& size : meta.sizes) shape.push_back(b.simplify(expr_of(size)));
   bool complex = meta.dtype == ScalarType::kComplex64 || meta.dtype == ScalarType::kComplex128;
   if (complex && reading_.others == Part::kWhole) shape.push_back(2);
@@ -122,7 +104,7 @@ bool Context::out_is_complex(size_t k) const {
 void Context::begin(const ExportGraph& graph, const ExportNode& current) {
   graph_ = &graph;
   node = &current;
-  unaligned_ = false;
+  vmap_.unaligned = false;
   outputs_.clear();
   for (const Argument& output : current.outputs) {
     if (auto* tensor = std::get_if<TensorArgument>(&output)) {
@@ -233,7 +215,7 @@ NodeId Context::fit(NodeId value, size_t k, bool complex) const {
 
 void Context::set(NodeId value, size_t k) {
   if (!wants_output(k)) return;
-  if (!levels_.empty()) return set_in_vmap(value, k);
+  if (!vmap_.levels.empty()) return set_in_vmap(value, k);
   NodeId fitted = fit(value, k, false);
   if (reading_.others != Part::kWhole) {
     reading_.results[k] = fitted;
@@ -284,7 +266,7 @@ void Context::set_data_number(NodeId value) {
 
 void Context::alias(std::string_view name, const View& view, size_t k) {
   if (!wants_output(k)) return;
-  if (!levels_.empty()) refuse("this view is not supported inside of torch.vmap");
+  if (!vmap_.levels.empty()) refuse("this view is not supported inside of torch.vmap");
   if (reading_.others != Part::kWhole) return set(b.view(tensor(name), view), k);
   Tensor out = tensor_value(tensor_name(name));
   NodeId before = read(&out);
@@ -299,7 +281,7 @@ void Context::alias(std::string_view name, const View& view, size_t k) {
 
 void Context::alias(std::string_view name, size_t k) {
   if (reading_.others != Part::kWhole) return set(this->tensor(name), k);
-  if (!levels_.empty() && wants_output(k)) {
+  if (!vmap_.levels.empty() && wants_output(k)) {
     Tensor same = tensor_value(tensor_name(name));
     values_[outputs_[k]] = std::move(same);
     return;
@@ -309,13 +291,13 @@ void Context::alias(std::string_view name, size_t k) {
 }
 
 void Context::unshare(size_t k) {
-  if (!wants_output(k) || reading_.others != Part::kWhole || !levels_.empty()) return;
+  if (!wants_output(k) || reading_.others != Part::kWhole || !vmap_.levels.empty()) return;
   Tensor tensor = tensor_value(outputs_[k]);
   values_[outputs_[k]] = Tensor{add_storage(tensor.node, -1), {}, tensor.node, 0, tensor.complex};
 }
 
 void Context::mutate(std::string_view name, NodeId content) {
-  if (!levels_.empty()) refuse("writing inside of torch.vmap is not supported");
+  if (!vmap_.levels.empty()) refuse("writing inside of torch.vmap is not supported");
   if (reading_.others != Part::kWhole) refuse("writing into complex tensors is not supported here");
   Tensor target = tensor_value(tensor_name(name));
   NodeId before = read(&target);

@@ -12,6 +12,7 @@
 
 #include "clients/pt2/archive/exported_program.h"
 #include "clients/pt2/aten/checked_builder.h"
+#include "clients/pt2/aten/random_draws.h"
 #include "clients/pt2/aten/range_checks.h"
 
 namespace clients {
@@ -42,6 +43,7 @@ class Context {
   Context(Builder* builder, std::unordered_map<std::string, Expr>* symbols);
 
   Builder& b;
+  RandomDraws random;
 
   // Arguments of the current node, by the names of their ATen schema. "self" and "input" both name
   // the first argument where the schema has no argument of that name. Those without a default
@@ -125,9 +127,9 @@ class Context {
   // Inside of torch.vmap, tensors have leading axes, one for each level around, that the model's
   // operators don't see. Elementwise operators read arguments with their levels, and their own
   // axes as many as the result's, and give results with every level.
-  void enter_vmap(const Expr& size) { levels_.push_back(size); }
+  void enter_vmap(const Expr& size) { vmap_.levels.push_back(size); }
   void leave_vmap();
-  size_t vmap_levels() const { return levels_.size(); }
+  size_t vmap_levels() const { return vmap_.levels.size(); }
   // The axis `dim` of a tensor argument becomes the innermost level, or that level an axis again.
   void add_level(const std::string& value, int64_t dim);
   void remove_level(const std::string& value, int64_t dim);
@@ -148,21 +150,10 @@ class Context {
   void end_branches() { --branches_; }
   const std::vector<RangeChecks::Check>& checks() const { return checks_.checks(); }
 
-  // Seed and counter of the model's random numbers, int64 scalars, for an operator that takes
-  // `numbers` of 32 bits, a multiple of 4; the next one continues after them.
-  struct RandomState {
-    NodeId seed = 0, counter = 0;
-  };
-  RandomState draw(const Expr& numbers);
-  // The content that a call leaves in the state; empty for a model that draws nothing.
-  std::optional<NodeId> random_state_after();
-
   [[noreturn]] void refuse(std::string_view why) const;
 
   // For the driver.
   const ExportNode* node = nullptr;
-  // Declares the state of random numbers, int64 [2], when an operator first draws.
-  void on_random(std::function<NodeId()> declare) { declare_random_ = std::move(declare); }
   void begin(const ExportGraph& graph, const ExportNode& node);
   // Makes a value known under a name; `input` is its position among the graph's inputs, or -1.
   void define_tensor(const std::string& name, NodeId value, bool complex, int input);
@@ -195,6 +186,11 @@ class Context {
   void define_value(const std::string& name, Value value) { values_[name] = std::move(value); }
 
  private:
+  // What torch.vmap has around the node.
+  struct Vmap {
+    std::vector<Expr> levels;
+    bool unaligned = false;  // the node's arguments keep the axes they have
+  };
   struct Storage {
     NodeId current = 0;
     int version = 0;
@@ -229,12 +225,8 @@ class Context {
   std::vector<Storage> storages_;
   std::unordered_set<NodeId> unstable_;
   RangeChecks checks_;
-  std::function<NodeId()> declare_random_;
-  std::optional<NodeId> random_state_;
-  Expr random_taken_ = 0;
   int branches_ = 0;
-  std::vector<Expr> levels_;
-  bool unaligned_ = false;
+  Vmap vmap_;
   Reading reading_;
 };
 

@@ -125,8 +125,8 @@ bool works_in_vmap(std::string_view target) {
 }
 
 void Context::leave_vmap() {
-  if (levels_.empty()) refuse("there is no vmap to leave");
-  levels_.pop_back();
+  if (vmap_.levels.empty()) refuse("there is no vmap to leave");
+  vmap_.levels.pop_back();
 }
 
 // The value with one leading axis for each of `levels`, of size 1 where it has none of its own.
@@ -141,9 +141,9 @@ NodeId Context::with_levels(const std::string& value, size_t levels) {
 }
 
 NodeId Context::read_in_vmap(const std::string& value) {
-  size_t levels = levels_.size();
+  size_t levels = vmap_.levels.size();
   NodeId x = with_levels(value, levels);
-  if (unaligned_) return x;
+  if (vmap_.unaligned) return x;
   size_t rank = wants_output(0) ? out_shape().size() : 0;
   while (static_cast<size_t>(b.rank(x)) < rank) x = b.unsqueeze(x, static_cast<int>(levels));
   return x;
@@ -155,13 +155,13 @@ void Context::set_in_vmap(NodeId value, size_t k) {
     refuse("this operator is not supported inside of torch.vmap; call run_decompositions()");
   }
   NodeId full = b.expand(value, shape);
-  Tensor out{add_storage(full, -1), {}, full, 0, false, static_cast<int>(levels_.size())};
+  Tensor out{add_storage(full, -1), {}, full, 0, false, static_cast<int>(vmap_.levels.size())};
   values_[outputs_[k]] = std::move(out);
 }
 
 void Context::add_level(const std::string& value, int64_t dim) {
-  if (levels_.empty() || !wants_output(0)) refuse("there is no vmap around it");
-  size_t outer = levels_.size() - 1;
+  if (vmap_.levels.empty() || !wants_output(0)) refuse("there is no vmap around it");
+  size_t outer = vmap_.levels.size() - 1;
   NodeId x = with_levels(value, outer);
   int64_t rank = b.rank(x) - static_cast<int64_t>(outer);
   int64_t axis = dim < 0 ? dim + rank : dim;
@@ -171,16 +171,16 @@ void Context::add_level(const std::string& value, int64_t dim) {
   auto at = order.begin() + static_cast<ptrdiff_t>(outer) + axis;
   std::rotate(order.begin() + static_cast<ptrdiff_t>(outer), at, at + 1);
   NodeId moved = b.permute(x, order);
-  Tensor out{add_storage(moved, -1), {}, moved, 0, false, static_cast<int>(levels_.size())};
+  Tensor out{add_storage(moved, -1), {}, moved, 0, false, static_cast<int>(vmap_.levels.size())};
   values_[outputs_[0]] = std::move(out);
 }
 
 void Context::remove_level(const std::string& value, int64_t dim) {
-  if (levels_.empty() || !wants_output(0)) refuse("there is no vmap around it");
-  size_t outer = levels_.size() - 1;
-  NodeId x = with_levels(value, levels_.size());
+  if (vmap_.levels.empty() || !wants_output(0)) refuse("there is no vmap around it");
+  size_t outer = vmap_.levels.size() - 1;
+  NodeId x = with_levels(value, vmap_.levels.size());
   Shape shape = b.shape(x);
-  shape[outer] = levels_.back();
+  shape[outer] = vmap_.levels.back();
   x = b.expand(x, shape);
   int64_t rank = b.rank(x) - static_cast<int64_t>(outer);
   int64_t axis = dim < 0 ? dim + rank : dim;
@@ -195,9 +195,9 @@ void Context::remove_level(const std::string& value, int64_t dim) {
 }
 
 NodeId Context::every_level(std::string_view name) {
-  NodeId x = with_levels(tensor_name(name), levels_.size());
+  NodeId x = with_levels(tensor_name(name), vmap_.levels.size());
   Shape shape = b.shape(x);
-  std::copy(levels_.begin(), levels_.end(), shape.begin());
+  std::copy(vmap_.levels.begin(), vmap_.levels.end(), shape.begin());
   return b.expand(x, shape);
 }
 
@@ -205,7 +205,7 @@ NodeId Context::without_levels(std::string_view name) {
   if (tensor_value(tensor_name(name)).levels != 0) {
     refuse("data that torch.vmap runs over cannot be indexed; call run_decompositions()");
   }
-  unaligned_ = true;
+  vmap_.unaligned = true;
   return read(tensor_name(name));
 }
 

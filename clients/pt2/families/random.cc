@@ -113,7 +113,12 @@ void between(Context& c, const Expr& low, const Expr& high) {
   c.result(c.b.binary(BinaryOp::kAdd, x, c.b.size_scalar(DType::kInt64, low)));
 }
 
-void randint(Context& c) { between(c, c.size("low", 0), c.size("high")); }
+void randint(Context& c) {
+  if (!c.is_tensor("high")) return between(c, c.size("low", 0), c.size("high"));
+  if (is_empty(c)) return;
+  // A bound that only the data knows is taken for less than 2^28, as PyTorch tells them apart.
+  c.result(below(c, c.b.cast(c.tensor("high"), DType::kInt64), false));
+}
 
 // What `random_` gives where nothing bounds it: every whole number that the type holds exactly and
 // that is not negative.
