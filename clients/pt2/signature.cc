@@ -22,8 +22,9 @@ std::string json_text(std::string_view text) {
   return out + '"';
 }
 
-std::string text_of(int graph, bool complex) {
-  return cat("{\"graph\":", graph, ",\"complex\":", complex ? "true" : "false", "}");
+std::string text_of(int graph, bool complex, const std::string& gradient_of) {
+  return cat("{\"graph\":", graph, ",\"complex\":", complex ? "true" : "false",
+             gradient_of.empty() ? "" : cat(",\"gradient_of\":", json_text(gradient_of)), "}");
 }
 
 bool read_places(dom::element root, const char* name, std::vector<Signature::Place>* places) {
@@ -36,6 +37,8 @@ bool read_places(dom::element root, const char* name, std::vector<Signature::Pla
         item["complex"].get(place.complex) != simdjson::SUCCESS) {
       return false;
     }
+    std::string_view gradient_of;
+    if (item["gradient_of"].get(gradient_of) == simdjson::SUCCESS) place.gradient_of = gradient_of;
     place.graph = static_cast<int>(graph);
     places->push_back(place);
   }
@@ -51,11 +54,12 @@ std::string signature_text(const Model& model, const common::Digest& graph_hash)
   }
   for (size_t i = 0; i < model.user_inputs.size(); ++i) {
     bool complex = model.user_input_is_complex[i];
-    inputs += cat(i == 0 ? "" : ",", text_of(model.user_inputs[i], complex));
+    inputs += cat(i == 0 ? "" : ",", text_of(model.user_inputs[i], complex, ""));
   }
   for (size_t i = 0; i < model.user_outputs.size(); ++i) {
     const UserOutput& output = model.user_outputs[i];
-    outputs += cat(i == 0 ? "" : ",", text_of(output.graph_output, output.complex));
+    outputs +=
+        cat(i == 0 ? "" : ",", text_of(output.graph_output, output.complex, output.gradient_of));
   }
   return cat("{\"graph_hash\":\"", graph_hash.hex(), "\",\n \"tensors\":[", tensors,
              "],\n \"inputs\":[", inputs, "],\n \"outputs\":[", outputs, "]}\n");

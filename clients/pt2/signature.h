@@ -17,6 +17,7 @@ struct Signature {
   struct Place {
     int graph = -1;
     bool complex = false;
+    std::string gradient_of = {};  // of an output: see UserOutput
   };
   std::string graph_hash;
   std::vector<std::string> tensors;  // for each input of the graph; empty for user inputs

@@ -239,9 +239,9 @@ class Driver {
           break;
         case ExportInputKind::kConstant:
           break;
+        case ExportInputKind::kToken:  // orders side effects, which no translated operator has
         case ExportInputKind::kCustomObject:
-        case ExportInputKind::kToken:
-          throw Refusal{common::Code::kUnsupported, "custom objects and tokens are not supported"};
+          throw Refusal{common::Code::kUnsupported, "custom objects are not supported"};
       }
     }
     for (const auto& [name, extent] : sizes_) context_.define_size(name, context_.expr_of(*extent));
@@ -357,6 +357,7 @@ class Driver {
         if (wrapper) {
           context_.define_value(names[k], results[0][k]);
         } else {
+    out.gradient_of = gradient_of;
           context_.choose(node.inputs[0].name, names[k], results[0][k], results[1][k]);
         }
       }
@@ -421,7 +422,7 @@ class Driver {
                          common::attr<common::SortAttr>(sort).axis};
   }
 
-  void user_output(const Argument& argument) {
+  void user_output(const Argument& argument, const std::string& gradient_of) {
     UserOutput out;
     std::optional<NodeId> value;
     if (auto* tensor = std::get_if<TensorArgument>(&argument)) {
@@ -465,7 +466,10 @@ class Driver {
       switch (spec.kind) {
         case ExportOutputKind::kUser:
         case ExportOutputKind::kLoss:
-          user_output(spec.argument);
+          user_output(spec.argument, "");
+          break;
+        case ExportOutputKind::kGradient:
+          user_output(spec.argument, spec.target);
           break;
         case ExportOutputKind::kBufferMutation:
         case ExportOutputKind::kParameterMutation: {
@@ -482,9 +486,8 @@ class Driver {
           }
           break;
         }
-        case ExportOutputKind::kGradient:
         case ExportOutputKind::kToken:
-          throw Refusal{common::Code::kUnsupported, "gradients and tokens are not supported"};
+          break;
       }
     }
     if (auto after = context_.random.state_after(builder_)) written[random_state_] = *after;

@@ -30,6 +30,8 @@ struct UserOutput {
   int graph_output = -1;  // position among the graph's outputs; -1: None
   bool complex = false;   // the last axis holds real and imaginary parts
   std::optional<UnstableOrder> order;
+  // Of a gradient: the parameter's name in the module, "layers.0.weight", or the user input's.
+  std::string gradient_of = {};
 };
 
 struct Model {

@@ -57,6 +57,19 @@ class NewerPlan {
   std::future<common::Result<std::optional<PulledPlan>>> looking_;
 };
 
+// Which of the files that write_results() numbers are gradients, and of what.
+void say_gradients(const Model& model) {
+  int file = 0;
+  for (const UserOutput& output : model.user_outputs) {
+    if (output.graph_output < 0) continue;
+    if (!output.gradient_of.empty()) {
+      std::fprintf(stderr, "lfarm: %d.npy is the gradient to '%s'\n", file,
+                   output.gradient_of.c_str());
+    }
+    ++file;
+  }
+}
+
 common::Status run_model(const RunOptions& options, Progress* progress) {
   LFARM_ASSIGN_OR_RETURN(Model loaded, load_model(options.model));
   auto model = std::make_shared<const Model>(std::move(loaded));
@@ -86,6 +99,7 @@ common::Status run_model(const RunOptions& options, Progress* progress) {
   }
   LFARM_ASSIGN_OR_RETURN(CallResult result, instance->call(inputs));
   LFARM_RETURN_IF_ERROR(write_results(*model, result, options.outputs));
+  say_gradients(*model);
   if (newer) newer->say();
   return {};
 }
@@ -105,7 +119,9 @@ void declare_run(CommandLine* line) {
       "run",
       "Runs a model once: pulls its plan, or compiles it first, and reads and writes NumPy files.\n"
       "Files are numbered by the model's tensors, N.npy from 0; bfloat16 is stored as its bits in\n"
-      "uint16. Inputs that the model writes to are saved as OUTPUTS/after/N.npy.",
+      "uint16. Inputs that the model writes to are saved as OUTPUTS/after/N.npy. Of a training "
+      "graph\n"
+      "the gradients follow the loss; the run says what each of them is the gradient to.",
       [options] { return run(*options); });
   add_model_argument(&command, &options->model);
   command.value("--inputs", &options->inputs, "DIR", "Folder with 0.npy, 1.npy, ...").required();

@@ -152,7 +152,9 @@ enum class ExportOutputKind {
 struct OutputSpec {
   ExportOutputKind kind = ExportOutputKind::kUser;
   Argument argument;
-  std::string target;  // what it replaces: a buffer's name in the module, or a graph input's name
+  // What it replaces, or what it is the gradient of: a parameter's or buffer's name in the module,
+  // or a graph input's name.
+  std::string target;
 };
 
 struct RangeConstraint {

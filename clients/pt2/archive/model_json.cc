@@ -420,8 +420,13 @@ class ProgramReader {
       return {ExportOutputKind::kUserInputMutation, spec_argument(body, false),
               in_.text_of(body, "user_input_name")};
     }
-    if (kind == "gradient_to_parameter" || kind == "gradient_to_user_input") {
-      return {ExportOutputKind::kGradient, spec_argument(body, false), ""};
+    if (kind == "gradient_to_parameter") {
+      return {ExportOutputKind::kGradient, spec_argument(body, false),
+              in_.text_of(body, "parameter_name")};
+    }
+    if (kind == "gradient_to_user_input") {
+      return {ExportOutputKind::kGradient, spec_argument(body, false),
+              in_.text_of(body, "user_input_name")};
     }
     if (kind == "token") return {ExportOutputKind::kToken, NoneArgument{}, ""};
     in_.fail(kind, "is an unknown kind of graph output");

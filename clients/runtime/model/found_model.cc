@@ -53,7 +53,7 @@ Status apply(const Signature& signature, const common::Digest& graph_hash, Model
     if (!is_below(output.graph, model->graph.outputs.size())) {
       return no_signature("has an output that the plan does not give");
     }
-    model->user_outputs.push_back({output.graph, output.complex, {}});
+    model->user_outputs.push_back({output.graph, output.complex, {}, output.gradient_of});
   }
   return {};
 }
