@@ -1,7 +1,6 @@
 #include "clients/pt2/translate.h"
 
 #include <algorithm>
-#include <cstring>
 #include <unordered_set>
 
 #include "clients/pt2/archive/archive.h"
@@ -10,6 +9,8 @@
 #include "clients/pt2/aten/operators.h"
 #include "clients/pt2/aten/sympy_parser.h"
 #include "clients/pt2/aten/translate_context.h"
+#include "clients/pt2/foreach_nodes.h"
+#include "clients/pt2/nested_graphs.h"
 #include "clients/pt2/operator_table.h"
 #include "common/base/cat.h"
 #include "common/ir/hlir/verify.h"
@@ -238,8 +239,8 @@ class Driver {
           if (tensor != nullptr && used.contains(tensor->name)) stored_input(spec, tensor->name);
           break;
         case ExportInputKind::kConstant:
-          break;
         case ExportInputKind::kToken:  // orders side effects, which no translated operator has
+          break;
         case ExportInputKind::kCustomObject:
           throw Refusal{common::Code::kUnsupported, "custom objects are not supported"};
       }
@@ -250,7 +251,7 @@ class Driver {
   // Nothing reads its results and it writes nothing: whatever it is, it can be left out.
   static bool is_dead(const ExportNode& node, const std::unordered_set<std::string>& used) {
     std::vector<std::string> names;
-    for (const Argument& output : node.outputs) flatten(output, &names);
+    for (const Argument& output : node.outputs) append_names(output, &names);
     bool read = std::any_of(names.begin(), names.end(),
                             [&used](const std::string& name) { return used.contains(name); });
     return !names.empty() && !read && written_inputs(node, short_target(node)).empty();
@@ -259,24 +260,45 @@ class Driver {
   Status graph(const ExportGraph& graph) {
     std::unordered_set<std::string> used = used_names(graph);
     for (const ExportNode& node : graph.nodes) {
-      const OperatorTable& table = operator_table();
-      if (!table.knows(short_target(node)) && nested_graph(node) != nullptr) {
-        LFARM_RETURN_IF_ERROR(inline_graph(graph, node));
-        continue;
-      }
-      context_.begin(graph, node);
-      try {
-        if (!table.translate(context_, short_target(node), touches_complex(graph, node))) {
-          if (is_dead(node, used)) continue;
-          return refusal(node, common::Code::kUnsupported, "");
+      if (auto items = foreach_nodes(node)) {
+        for (const ExportNode& item : *items) {
+          LFARM_RETURN_IF_ERROR(translate_node(graph, item, used));
         }
-        write_back(node);
-      } catch (const Refusal& refused) {
-        if (is_dead(node, used)) continue;
-        return refusal(node, refused.code, refused.message);
+      } else if (!operator_table().knows(short_target(node)) && has_nested_graph(node)) {
+        auto inner = [this](const ExportGraph& nested) { return this->graph(nested); };
+        LFARM_RETURN_IF_ERROR(translate_nested(context_, graph, node, inner));
+      } else {
+        LFARM_RETURN_IF_ERROR(translate_node(graph, node, used));
       }
     }
     return {};
+  }
+
+  Status translate_node(const ExportGraph& graph, const ExportNode& node,
+                        const std::unordered_set<std::string>& used) {
+    context_.begin(graph, node);
+    try {
+      std::optional<Context::Value> before = value_before(node);
+      bool complex = touches_complex(graph, node);
+      if (!operator_table().translate(context_, short_target(node), complex)) {
+        if (is_dead(node, used)) return {};
+        return refusal_of(node, common::Code::kUnsupported, "");
+      }
+      write_back(node, std::move(before));
+    } catch (const Refusal& refused) {
+      if (is_dead(node, used)) return {};
+      return refusal_of(node, refused.code, refused.message);
+    }
+    return {};
+  }
+
+  // The tensor before a node that has the same one as its first input and its output.
+  std::optional<Context::Value> value_before(const ExportNode& node) const {
+    if (!is_in_place(short_target(node)) || node.inputs.empty() || node.outputs.empty()) return {};
+    auto* input = std::get_if<TensorArgument>(&node.inputs[0].value);
+    auto* output = std::get_if<TensorArgument>(&node.outputs[0]);
+    if (input == nullptr || output == nullptr || input->name != output->name) return {};
+    return context_.value(input->name);
   }
 
   static bool touches_complex(const ExportGraph& graph, const ExportNode& node) {
@@ -296,7 +318,13 @@ class Driver {
   }
 
   // An operator that writes is its pure form, written back into the argument.
-  void write_back(const ExportNode& node) {
+  void write_back(const ExportNode& node, std::optional<Context::Value> before) {
+    if (before) {
+      const std::string& name = std::get<TensorArgument>(node.outputs[0]).name;
+      NodeId content = context_.read(name);
+      context_.define_value(name, std::move(*before));
+      return context_.mutate(node.inputs[0].name, content);
+    }
     std::vector<size_t> inputs = written_inputs(node, short_target(node));
     for (size_t k = 0; k < inputs.size(); ++k) {
       const NamedArgument& input = node.inputs[inputs[k]];
@@ -311,101 +339,6 @@ class Driver {
       if (content != context_.read(written->name)) context_.mutate(input.name, content);
       context_.define_value(result->name, context_.value(written->name));
     }
-  }
-
-  static const GraphArgument* nested_graph(const ExportNode& node) {
-    for (const NamedArgument& input : node.inputs) {
-      if (auto* nested = std::get_if<GraphArgument>(&input.value)) return nested;
-    }
-    return nullptr;
-  }
-
-  // Runs nested graphs in place: wrappers that only set a mode around one, and conditions, both of
-  // whose branches run, for they compute and do nothing else.
-  Status inline_graph(const ExportGraph& outer, const ExportNode& node) {
-    std::vector<const ExportGraph*> bodies;
-    std::vector<std::string> given;
-    for (const NamedArgument& input : node.inputs) {
-      if (auto* nested = std::get_if<GraphArgument>(&input.value)) {
-        bodies.push_back(nested->graph.get());
-      } else if (!bodies.empty()) {
-        flatten(input.value, &given);
-      }
-    }
-    bool wrapper = short_target(node).starts_with("higher_order.wrap") && bodies.size() == 1;
-    bool condition = short_target(node) == "higher_order.cond" && bodies.size() == 2;
-    if (!wrapper && !condition) {
-      return refusal(node, common::Code::kUnsupported,
-                     "loops whose length the data decides are not supported; write the steps out");
-    }
-    context_.begin(outer, node);
-    std::vector<std::string> names;
-    for (const Argument& output : node.outputs) flatten(output, &names);
-    std::vector<std::vector<Context::Value>> results;
-    if (condition) context_.begin_branches();
-    for (const ExportGraph* body : bodies) {
-      Status status = guarded(node.target, [&] { results.push_back(run_nested(*body, given)); });
-      if (!status.ok()) return status;
-      if (results.back().size() != names.size()) {
-        return refusal(node, common::Code::kCorrupt, "its graph gives another number of results");
-      }
-    }
-    if (condition) context_.end_branches();
-    context_.begin(outer, node);
-    return guarded(node.target, [&] {
-      for (size_t k = 0; k < names.size(); ++k) {
-        if (wrapper) {
-          context_.define_value(names[k], results[0][k]);
-        } else {
-    out.gradient_of = gradient_of;
-          context_.choose(node.inputs[0].name, names[k], results[0][k], results[1][k]);
-        }
-      }
-    });
-  }
-
-  std::vector<Context::Value> run_nested(const ExportGraph& body,
-                                         const std::vector<std::string>& given) {
-    std::vector<std::string> parameters;
-    for (const Argument& input : body.inputs) flatten(input, &parameters);
-    if (parameters.size() != given.size()) {
-      throw Refusal{common::Code::kUnsupported, "a nested graph takes something that is no tensor"};
-    }
-    Context::Scope inner;
-    for (size_t i = 0; i < given.size(); ++i) inner[parameters[i]] = context_.value(given[i]);
-    Context::Scope saved = context_.take_scope();
-    context_.restore_scope(std::move(inner));
-    Status done = graph(body);
-    inner = context_.take_scope();
-    context_.restore_scope(std::move(saved));
-    if (!done.ok()) throw Refusal{done.error().code, done.error().message};
-    std::vector<std::string> names;
-    for (const Argument& output : body.outputs) flatten(output, &names);
-    std::vector<Context::Value> results;
-    for (const std::string& name : names) {
-      auto result = inner.find(name);
-      if (result == inner.end()) throw Refusal{common::Code::kCorrupt, "a result is missing"};
-      results.push_back(result->second);
-    }
-    return results;
-  }
-
-  static void flatten(const Argument& argument, std::vector<std::string>* names) {
-    if (auto* tensor = std::get_if<TensorArgument>(&argument)) names->push_back(tensor->name);
-    if (auto* size = std::get_if<SymIntArgument>(&argument)) names->push_back(size->name);
-    if (auto* list = std::get_if<TensorListArgument>(&argument)) {
-      names->insert(names->end(), list->names.begin(), list->names.end());
-    }
-  }
-
-  static common::Error refusal(const ExportNode& node, common::Code code, std::string_view why) {
-    std::string where = operator_text(node);
-    if (why.empty()) {
-      return {code, cat("operator ", where,
-                        ": not supported; call run_decompositions() on the "
-                        "exported program, or replace the operator")};
-    }
-    return {code, cat("operator ", where, ": ", why)};
   }
 
   // Only where a user input itself is sorted; other values' ties are not followed.
@@ -424,6 +357,7 @@ class Driver {
 
   void user_output(const Argument& argument, const std::string& gradient_of) {
     UserOutput out;
+    out.gradient_of = gradient_of;
     std::optional<NodeId> value;
     if (auto* tensor = std::get_if<TensorArgument>(&argument)) {
       value = context_.read(tensor->name);
@@ -547,51 +481,6 @@ Result<Model> load_model(const std::string& path) {
   auto model = translate(program);
   if (model.ok()) return model;
   return common::Error{model.error().code, cat(path, ": ", model.error().message)};
-}
-
-bool is_contiguous(const StoredTensor& tensor) {
-  int64_t expected = 1;
-  for (size_t i = tensor.sizes.size(); i-- > 0;) {
-    if (tensor.sizes[i] == 0) return true;
-    if (tensor.sizes[i] != 1 && tensor.strides[i] != expected) return false;
-    expected *= tensor.sizes[i];
-  }
-  return true;
-}
-
-common::ByteView contiguous_view(const StoredTensor& tensor) {
-  LFARM_CHECK(is_contiguous(tensor), "the tensor has gaps or another order");
-  size_t bytes = scalar_type_bytes(tensor.dtype);
-  size_t total = bytes;
-  for (int64_t size : tensor.sizes) total *= static_cast<size_t>(size);
-  if (total == 0) return {};
-  return tensor.storage.subspan(static_cast<size_t>(tensor.storage_offset) * bytes, total);
-}
-
-common::Bytes contiguous_bytes(const StoredTensor& tensor) {
-  if (is_contiguous(tensor)) return common::to_bytes(contiguous_view(tensor));
-  size_t element = scalar_type_bytes(tensor.dtype);
-  size_t rank = tensor.sizes.size();
-  size_t total = 1;
-  for (int64_t size : tensor.sizes) total *= static_cast<size_t>(size);
-  common::Bytes out(total * element);
-  // The innermost axis is a tight loop; the others count up like an odometer.
-  auto inner = static_cast<size_t>(tensor.sizes[rank - 1]);
-  size_t step = static_cast<size_t>(tensor.strides[rank - 1]) * element;
-  std::vector<int64_t> position(rank, 0);
-  int64_t offset = tensor.storage_offset;
-  for (size_t done = 0; done < total; done += inner) {
-    const std::byte* from = tensor.storage.data() + static_cast<size_t>(offset) * element;
-    std::byte* to = out.data() + done * element;
-    for (size_t i = 0; i < inner; ++i) std::memcpy(to + i * element, from + i * step, element);
-    for (size_t axis = rank - 1; axis-- > 0;) {
-      offset += tensor.strides[axis];
-      if (++position[axis] < tensor.sizes[axis]) break;
-      offset -= tensor.strides[axis] * tensor.sizes[axis];
-      position[axis] = 0;
-    }
-  }
-  return out;
 }
 
 }  // namespace clients

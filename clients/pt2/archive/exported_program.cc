@@ -209,6 +209,14 @@ Status check_program(const ExportedProgram& program) {
   return check_signature(program.outputs, program.graph.outputs, "output");
 }
 
+void append_names(const Argument& argument, std::vector<std::string>* names) {
+  if (auto* tensor = std::get_if<TensorArgument>(&argument)) names->push_back(tensor->name);
+  if (auto* size = std::get_if<SymIntArgument>(&argument)) names->push_back(size->name);
+  if (auto* list = std::get_if<TensorListArgument>(&argument)) {
+    names->insert(names->end(), list->names.begin(), list->names.end());
+  }
+}
+
 std::string source_line(const ExportNode& node) {
   std::string_view trace = node.stack_trace;
   // Frames of installed packages say little: take the last frame outside of them.

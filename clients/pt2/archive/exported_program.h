@@ -192,6 +192,9 @@ common::Status check_stored_tensor(const StoredTensor& tensor, std::string_view 
 // depth. The parser runs it.
 common::Status check_program(const ExportedProgram& program);
 
+// Appends the names of the tensors and sizes that an argument is made of.
+void append_names(const Argument& argument, std::vector<std::string>* names);
+
 // The source line a node came from, innermost frame of the model's own code first, for messages:
 // "model.py:92 in forward: return softmax(x)". Empty when the archive doesn't say.
 std::string source_line(const ExportNode& node);

@@ -155,6 +155,12 @@ NodeId Context::read(const std::string& name) {
   return read(tensor);
 }
 
+NodeId Context::read_value(Value value) {
+  auto* tensor = std::get_if<Tensor>(&value);
+  if (tensor == nullptr) refuse("a size is used where a tensor is needed");
+  return read(tensor);
+}
+
 bool Context::name_is_complex(const std::string& name) const {
   auto* tensor = std::get_if<Tensor>(&value(name));
   return tensor != nullptr && tensor->complex;

@@ -185,6 +185,7 @@ class Context {
   void choose(std::string_view condition, const std::string& name, Value yes, Value no);
   void define_value(const std::string& name, Value value) { values_[name] = std::move(value); }
 
+  NodeId read_value(Value value);
  private:
   // What torch.vmap has around the node.
   struct Vmap {
