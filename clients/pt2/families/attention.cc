@@ -26,64 +26,131 @@ NodeId causal_mask(Context& c, const Expr& rows, const Expr& columns) {
   return c.b.binary(BinaryOp::kLessEqual, positions(c, columns, 1, 2), positions(c, rows, 0, 2));
 }
 
-void attention(Context& c) {
-  NodeId query = float_tensor(c, "query");
-  NodeId key = float_tensor(c, "key");
-  NodeId value = float_tensor(c, "value");
-  if (c.number("dropout_p", 0) != 0) c.refuse("dropout is random; export the model in eval mode");
-  int rank = c.b.rank(query);
-  if (rank < 2 || c.b.rank(key) < 2 || c.b.rank(value) < 2) c.refuse("it takes matrices");
-  const Sizes q_shape = c.b.shape(query);
-  if (c.flag("enable_gqa", false)) {
-    const Expr& heads = q_shape[q_shape.size() - 3];
-    key = repeat_heads(c, key, heads);
-    value = repeat_heads(c, value, heads);
-  }
-  const Expr& width = q_shape.back();
-  DType d = c.b.dtype(query);
-  NodeId scale = 0;
-  if (c.has("scale")) {
-    scale = as(c, operand(c, "scale"), d);
-  } else if (width.is_constant()) {
-    scale = c.b.scalar(d, 1 / std::sqrt(static_cast<double>(width.constant())));
-  } else {
-    scale = c.b.unary(UnaryOp::kRsqrt, c.b.size_scalar(d, width));
-  }
+double minus_infinity() { return -std::numeric_limits<double>::infinity(); }
+
+NodeId transposed(Context& c, NodeId x) {
   std::vector<int> order;
-  for (int k = 0; k < c.b.rank(key); ++k) order.push_back(k);
+  for (int k = 0; k < c.b.rank(x); ++k) order.push_back(k);
   std::swap(order[order.size() - 1], order[order.size() - 2]);
-  NodeId scores = mul(c, matmul(c, query, c.b.permute(key, order)), scale);
-  double minus_infinity = -std::numeric_limits<double>::infinity();
-  NodeId hidden = number_like(c, scores, minus_infinity);
+  return c.b.permute(x, order);
+}
+
+// softmax(query key^T * scale + mask), and what it is made of.
+struct Weights {
+  NodeId query = 0, key = 0, value = 0;  // with as many heads
+  NodeId scale = 0;
+  NodeId scores = 0;
+  NodeId weights = 0;
+};
+
+NodeId scale_of(Context& c, const Expr& width, DType d) {
+  if (c.has("scale")) return as(c, operand(c, "scale"), d);
+  if (width.is_constant()) {
+    return c.b.scalar(d, 1 / std::sqrt(static_cast<double>(width.constant())));
+  }
+  return c.b.unary(UnaryOp::kRsqrt, c.b.size_scalar(d, width));
+}
+
+// Whether key and value have fewer heads than the query. Fused forms find it in the shapes.
+bool has_grouped_heads(Context& c, NodeId query, NodeId key) {
+  if (c.flag("enable_gqa", false)) return true;
+  if (c.b.rank(query) != 4 || c.b.rank(key) != 4) return false;
+  Expr queries = c.b.size(query, 1);
+  Expr keys = c.b.size(key, 1);
+  return queries.is_constant() && keys.is_constant() && keys.constant() > 1 &&
+         queries.constant() > keys.constant();
+}
+
+Weights weights_of(Context& c) {
+  Weights w;
+  w.query = float_tensor(c, "query");
+  w.key = float_tensor(c, "key");
+  w.value = float_tensor(c, "value");
+  if (c.number("dropout_p", 0) != 0) c.refuse("dropout is random; export the model in eval mode");
+  if (c.b.rank(w.query) < 2 || c.b.rank(w.key) < 2 || c.b.rank(w.value) < 2) {
+    c.refuse("it takes matrices");
+  }
+  const Sizes q_shape = c.b.shape(w.query);
+  if (has_grouped_heads(c, w.query, w.key)) {
+    const Expr& heads = q_shape[q_shape.size() - 3];
+    w.key = repeat_heads(c, w.key, heads);
+    w.value = repeat_heads(c, w.value, heads);
+  }
+  w.scale = scale_of(c, q_shape.back(), c.b.dtype(w.query));
+  w.scores = mul(c, matmul(c, w.query, transposed(c, w.key)), w.scale);
+  NodeId hidden = number_like(c, w.scores, minus_infinity());
   if (c.flag("is_causal", false)) {
-    Sizes shape = c.b.shape(scores);
-    scores = c.b.select(causal_mask(c, shape[shape.size() - 2], shape.back()), scores, hidden);
+    Sizes shape = c.b.shape(w.scores);
+    NodeId seen = causal_mask(c, shape[shape.size() - 2], shape.back());
+    w.scores = c.b.select(seen, w.scores, hidden);
   }
   std::string_view mask_name = c.has("attn_mask") ? "attn_mask" : "attn_bias";
   bool may_hide_all = false;
   if (auto mask = c.optional_tensor(mask_name)) {
-    if (!c.b.broadcast(c.b.shape(scores), c.b.shape(*mask))) c.refuse("the mask does not fit");
+    if (!c.b.broadcast(c.b.shape(w.scores), c.b.shape(*mask))) c.refuse("the mask does not fit");
     if (c.b.dtype(*mask) == DType::kBool) {
-      scores = c.b.select(*mask, scores, hidden);
+      w.scores = c.b.select(*mask, w.scores, hidden);
       may_hide_all = true;
     } else {
-      scores = add(c, scores, c.b.cast(*mask, c.b.dtype(scores)));
+      w.scores = add(c, w.scores, c.b.cast(*mask, c.b.dtype(w.scores)));
     }
   }
-  NodeId weights = softmax(c, scores, c.b.rank(scores) - 1);
+  int row = c.b.rank(w.scores) - 1;
+  w.weights = softmax(c, w.scores, row);
   if (may_hide_all) {
     // A row without a visible key gives zeros.
-    NodeId top = c.b.reduce(ReduceOp::kMax, scores, {c.b.rank(scores) - 1}, true);
+    NodeId top = c.b.reduce(ReduceOp::kMax, w.scores, {row}, true);
     NodeId none = c.b.binary(BinaryOp::kEqual, top, hidden);
-    weights = c.b.select(none, number_like(c, weights, 0), weights);
+    w.weights = c.b.select(none, number_like(c, w.weights, 0), w.weights);
   }
-  c.result(matmul(c, weights, value));
+  return w;
+}
+
+void attention(Context& c) {
+  Weights w = weights_of(c);
+  c.result(matmul(c, w.weights, w.value));
   // Fused forms also give the logarithm of each row's sum.
-  if (!c.wants_output(1) || c.out_shape(1).size() + 1 != c.b.shape(scores).size()) return;
-  std::vector<int> row = {c.b.rank(scores) - 1};
-  NodeId top = c.b.reduce(ReduceOp::kMax, scores, row, true);
-  NodeId sum = c.b.reduce(ReduceOp::kSum, c.b.unary(UnaryOp::kExp, sub(c, scores, top)), row, true);
+  if (!c.wants_output(1) || c.out_shape(1).size() + 1 != c.b.shape(w.scores).size()) return;
+  std::vector<int> row = {c.b.rank(w.scores) - 1};
+  NodeId top = c.b.reduce(ReduceOp::kMax, w.scores, row, true);
+  NodeId sum =
+      c.b.reduce(ReduceOp::kSum, c.b.unary(UnaryOp::kExp, sub(c, w.scores, top)), row, true);
   c.result(c.b.squeeze(add(c, c.b.unary(UnaryOp::kLog, sum), top), row[0]), 1);
+}
+
+// Summed over the axes along which a tensor of `shape` was broadcast, repeated heads included.
+NodeId sum_to(Context& c, NodeId x, const Shape& shape) {
+  while (c.b.rank(x) > static_cast<int>(shape.size())) x = c.b.reduce(ReduceOp::kSum, x, {0});
+  for (int k = 0; k < c.b.rank(x); ++k) {
+    const Expr& wanted = shape[static_cast<size_t>(k)];
+    if (c.b.simplify(c.b.size(x, k) - wanted).is_constant(0)) continue;
+    auto times = common::exact_div(c.b.size(x, k), wanted);
+    if (!times) c.refuse("the gradient has another shape");
+    Shape split = c.b.shape(x);
+    split[static_cast<size_t>(k)] = wanted;
+    split.insert(split.begin() + k + 1, *times);
+    x = c.b.reduce(ReduceOp::kSum, c.b.reshape(x, split), {k + 1});
+  }
+  return x;
+}
+
+// Gradients to query, key, value and the mask. The weights are computed as the forward pass
+// computes them, so that one graph with both passes has them once.
+void attention_backward(Context& c) {
+  Weights w = weights_of(c);
+  NodeId gradient = float_tensor(c, c.has("grad_out") ? "grad_out" : "grad_out_");
+  int row = c.b.rank(w.scores) - 1;
+  NodeId to_weights = matmul(c, gradient, transposed(c, w.value));
+  NodeId sum = c.b.reduce(ReduceOp::kSum, mul(c, w.weights, to_weights), {row}, true);
+  NodeId to_scores = mul(c, w.weights, sub(c, to_weights, sum));
+  NodeId to_product = mul(c, to_scores, w.scale);
+  auto give = [&](NodeId x, size_t k) {
+    if (c.wants_output(k)) c.result(sum_to(c, x, c.out_shape(k)), k);
+  };
+  give(matmul(c, to_product, w.key), 0);
+  give(matmul(c, transposed(c, to_product), w.query), 1);
+  give(matmul(c, transposed(c, w.weights), gradient), 2);
+  give(to_scores, 3);
 }
 
 }  // namespace
@@ -94,6 +161,12 @@ void add_attention_operators(OperatorTable* t) {
   t->add("aten._scaled_dot_product_efficient_attention", attention);
   t->add("aten._scaled_dot_product_flash_attention", attention);
   t->add("aten._scaled_dot_product_cudnn_attention", attention);
+  for (const char* name : {"aten._scaled_dot_product_flash_attention_for_cpu_backward",
+                           "aten._scaled_dot_product_efficient_attention_backward",
+                           "aten._scaled_dot_product_flash_attention_backward",
+                           "aten._scaled_dot_product_cudnn_attention_backward"}) {
+    t->add(name, attention_backward);
+  }
 }
 
 }  // namespace clients

@@ -97,6 +97,46 @@ NodeId convolve(Context& c, NodeId x, NodeId weight, const Convolution& conv, co
   return c.b.reshape(c.b.reduce(ReduceOp::kSum, product, summed), out);
 }
 
+// What a weight gets from the input and the gradient of a convolution's output: a contraction over
+// the batch and the places of one of them,
+//   out[a, b, t] = sum over n, o of places[n, a, o] * taps[n, b, o * stride + t * dilation -
+//   padding]
+// with a and b within the same group. `places` is the output's gradient and `taps` the input; of a
+// transposed convolution it is the other way round.
+NodeId weight_gradient(Context& c, NodeId places, NodeId taps, const Convolution& conv,
+                       const Shape& out) {
+  int spatial = static_cast<int>(conv.window.kernel.size());
+  Sizes small = c.b.shape(places);
+  Sizes large = c.b.shape(taps);
+  auto rows = common::exact_div(small[1], conv.groups);
+  if (!rows) c.refuse("the groups do not divide the channels");
+  // Group, row, column, *kernel, batch, *places.
+  Shape shape = {conv.groups, *rows, out[1]};
+  shape.insert(shape.end(), out.begin() + 2, out.end());
+  int batch = static_cast<int>(shape.size());
+  shape.push_back(small[0]);
+  shape.insert(shape.end(), small.begin() + 2, small.end());
+
+  View of_places, of_taps;
+  of_places.shape = of_taps.shape = shape;
+  of_places.shape[2] = 1;
+  of_taps.shape[1] = 1;
+  of_places.index = {Expr::index(batch), Expr::index(0) * *rows + Expr::index(1)};
+  of_taps.index = {Expr::index(batch), Expr::index(0) * out[1] + Expr::index(2)};
+  for (int k = 0; k < spatial; ++k) {
+    of_places.shape[at(3 + k)] = 1;
+    Expr place = Expr::index(batch + 1 + k);
+    of_places.index.push_back(place);
+    Expr position = tap(conv.window, at(k), place, Expr::index(3 + k));
+    of_taps.index.push_back(position);
+    of_taps.valid.push_back({position, large[at(2 + k)]});
+  }
+  NodeId product = mul(c, c.b.view(places, of_places), c.b.view(taps, of_taps));
+  std::vector<int> summed;
+  for (int k = batch; k <= batch + spatial; ++k) summed.push_back(k);
+  return c.b.reshape(c.b.reduce(ReduceOp::kSum, product, summed), out);
+}
+
 // "same" and "valid" are names for paddings.
 void apply_padding_mode(Context& c, Window* w) {
   if (c.text("padding", "valid") == "valid") return;
@@ -107,21 +147,14 @@ void apply_padding_mode(Context& c, Window* w) {
   }
 }
 
-void convolution(Context& c, bool transposed) {
-  NodeId x = c.tensor("input");
-  NodeId weight = c.tensor("weight");
-  DType d = compute_dtype(c.b.dtype(x));
-  if (c.b.dtype(weight) != c.b.dtype(x)) c.refuse("the operands differ in dtype");
+// The node's arguments but for its tensors; the weight's axes are channels and the kernel.
+Convolution convolution_of(Context& c, NodeId weight, bool transposed) {
   int spatial = c.b.rank(weight) - 2;
   if (spatial < 1 || spatial > 3) c.refuse("it takes one to three spatial axes");
-  x = c.b.cast(x, d);
-  weight = c.b.cast(weight, d);
   Convolution conv;
   conv.transposed = transposed || c.flag("transposed", false);
   conv.groups = c.integer("groups", 1);
-  bool unbatched = c.b.rank(x) == spatial + 1;
-  if (unbatched) x = c.b.unsqueeze(x, 0);
-  if (c.b.rank(x) != spatial + 2) c.refuse("the input has another rank");
+  if (conv.groups < 1) c.refuse("groups must be positive");
   for (int k = 0; k < spatial; ++k) {
     Expr size = c.b.size(weight, k + 2);
     if (!size.is_constant()) c.refuse("the kernel's size is symbolic");
@@ -133,6 +166,21 @@ void convolution(Context& c, bool transposed) {
   conv.window.padding =
       by_name ? std::vector<int64_t>(at(spatial), 0) : per_axis(c, "padding", spatial, {0});
   if (by_name) apply_padding_mode(c, &conv.window);
+  return conv;
+}
+
+void convolution(Context& c, bool transposed) {
+  NodeId x = c.tensor("input");
+  NodeId weight = c.tensor("weight");
+  DType d = compute_dtype(c.b.dtype(x));
+  if (c.b.dtype(weight) != c.b.dtype(x)) c.refuse("the operands differ in dtype");
+  Convolution conv = convolution_of(c, weight, transposed);
+  int spatial = c.b.rank(weight) - 2;
+  x = c.b.cast(x, d);
+  weight = c.b.cast(weight, d);
+  bool unbatched = c.b.rank(x) == spatial + 1;
+  if (unbatched) x = c.b.unsqueeze(x, 0);
+  if (c.b.rank(x) != spatial + 2) c.refuse("the input has another rank");
   Sizes out = c.out_shape();
   if (unbatched) out.insert(out.begin(), Expr(1));
   if (c.b.rank(x) != static_cast<int>(out.size())) c.refuse("the result has another rank");
@@ -145,9 +193,40 @@ void convolution(Context& c, bool transposed) {
   c.result(unbatched ? c.b.squeeze(y, 0) : y);
 }
 
+// The gradient to the input is a convolution of the output's gradient the other way: transposed
+// where the forward one is not.
+void convolution_backward(Context& c) {
+  NodeId x = c.tensor("input");
+  NodeId weight = c.tensor("weight");
+  NodeId gradient = c.tensor("grad_output");
+  DType d = compute_dtype(c.b.dtype(x));
+  if (c.b.dtype(weight) != c.b.dtype(x)) c.refuse("the operands differ in dtype");
+  Convolution conv = convolution_of(c, weight, false);
+  int rank = c.b.rank(weight);
+  if (c.b.rank(x) != rank || c.b.rank(gradient) != rank) c.refuse("the input has another rank");
+  x = c.b.cast(x, d);
+  gradient = c.b.cast(gradient, d);
+  if (c.wants_output(0)) {
+    Convolution back = conv;
+    back.transposed = !conv.transposed;
+    c.result(convolve(c, gradient, c.b.cast(weight, d), back, c.out_shape(0)), 0);
+  }
+  if (c.wants_output(1)) {
+    NodeId places = conv.transposed ? x : gradient;
+    NodeId taps = conv.transposed ? gradient : x;
+    c.result(weight_gradient(c, places, taps, conv, c.b.shape(weight)), 1);
+  }
+  if (c.wants_output(2)) {
+    std::vector<int> axes = {0};
+    for (int k = 2; k < rank; ++k) axes.push_back(k);
+    c.result(c.b.reduce(ReduceOp::kSum, gradient, axes), 2);
+  }
+}
+
 }  // namespace
 
 void add_convolution_operators(OperatorTable* t) {
+  t->add("aten.convolution_backward", convolution_backward);
   t->add("aten.convolution", [](Context& c) { convolution(c, false); });
   for (const char* name : {"aten.conv1d", "aten.conv2d", "aten.conv3d"}) {
     t->add(name, [](Context& c) { convolution(c, false); });
