@@ -11,36 +11,43 @@
 
 // The families with their titles in docs/operators.md. A family NAME is add_NAME_operators() in
 // clients/pt2/families/NAME.cc or beside it.
-#define LFARM_OPERATOR_FAMILIES(X)                     \
-  X(activation, "Activations")                         \
-  X(attention, "Attention")                            \
-  X(batch_norm, "Batch and instance normalisation")    \
-  X(bessel, "Bessel functions")                        \
-  X(incomplete_gamma, "Incomplete gamma functions")    \
-  X(polynomials, "Orthogonal polynomials")             \
-  X(special_functions, "Special functions")            \
-  X(complex, "Complex numbers")                        \
-  X(complex_math, "Complex functions")                 \
-  X(composite, "Stacks, grids and products")           \
-  X(convolution, "Convolution")                        \
-  X(creation, "Creation and conversion")               \
-  X(fourier, "Fourier transforms")                     \
-  X(indexing, "Indexing")                              \
-  X(loss, "Losses")                                    \
-  X(matmul, "Matrix products")                         \
-  X(movement, "Movement")                              \
-  X(norm, "Softmax and normalisation")                 \
-  X(pointwise, "Elementwise")                          \
-  X(pool, "Pooling")                                   \
-  X(random, "Random numbers and dropout")              \
-  X(recurrent, "Recurrent layers")                     \
-  X(reduction, "Reductions, scans and sorting")        \
-  X(refused, "Refused")                                \
-  X(resample, "Resampling")                            \
-  X(special, "Distances, quantiles, bags and experts") \
-  X(state, "Aliases, modes and arithmetic on sizes")   \
-  X(statistics, "Statistics and calculus")             \
-  X(vmap, "torch.vmap")                                \
+#define LFARM_OPERATOR_FAMILIES(X)                          \
+  X(activation, "Activations")                              \
+  X(activation_backward, "Gradients of activations")        \
+  X(attention, "Attention")                                 \
+  X(batch_norm, "Batch and instance normalisation")         \
+  X(bessel, "Bessel functions")                             \
+  X(incomplete_gamma, "Incomplete gamma functions")         \
+  X(polynomials, "Orthogonal polynomials")                  \
+  X(special_functions, "Special functions")                 \
+  X(complex, "Complex numbers")                             \
+  X(complex_math, "Complex functions")                      \
+  X(composite, "Stacks, grids and products")                \
+  X(convolution, "Convolution")                             \
+  X(creation, "Creation and conversion")                    \
+  X(fourier, "Fourier transforms")                          \
+  X(indexing, "Indexing")                                   \
+  X(loss, "Losses")                                         \
+  X(loss_backward, "Gradients of losses")                   \
+  X(matmul, "Matrix products")                              \
+  X(movement, "Movement")                                   \
+  X(movement_backward, "Gradients of views and embeddings") \
+  X(norm, "Softmax and normalisation")                      \
+  X(norm_backward, "Gradients of normalisations")           \
+  X(optimizer, "Fused optimizer steps")                     \
+  X(padding, "Padding")                                     \
+  X(pointwise, "Elementwise")                               \
+  X(pool, "Pooling")                                        \
+  X(pool_backward, "Gradients of pooling")                  \
+  X(random, "Random numbers and dropout")                   \
+  X(recurrent, "Recurrent layers")                          \
+  X(reduction, "Reductions, scans and sorting")             \
+  X(refused, "Refused")                                     \
+  X(resample, "Resampling")                                 \
+  X(special, "Distances, quantiles, bags and experts")      \
+  X(state, "Aliases, modes and arithmetic on sizes")        \
+  X(statistics, "Statistics and calculus")                  \
+  X(vmap, "torch.vmap")                                     \
   X(window, "Windows")
 
 namespace clients {

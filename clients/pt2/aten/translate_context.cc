@@ -303,9 +303,21 @@ void Context::unshare(size_t k) {
 }
 
 void Context::mutate(std::string_view name, NodeId content) {
+  write_into(tensor_name(name), content);
+}
+
+void Context::mutate_item(std::string_view name, size_t k, NodeId content) {
+  auto* list = std::get_if<TensorListArgument>(&need(name));
+  if (list == nullptr || k >= list->names.size() || list->names[k].empty()) {
+    refuse(cat("argument '", name, "' has no tensor ", k));
+  }
+  write_into(list->names[k], content);
+}
+
+void Context::write_into(const std::string& value, NodeId content) {
   if (!vmap_.levels.empty()) refuse("writing inside of torch.vmap is not supported");
   if (reading_.others != Part::kWhole) refuse("writing into complex tensors is not supported here");
-  Tensor target = tensor_value(tensor_name(name));
+  Tensor target = tensor_value(value);
   NodeId before = read(&target);
   NodeId cast = b.cast(content, b.dtype(before));
   if (!b.can_expand(cast, b.shape(before))) refuse("the written value has another shape");

@@ -78,6 +78,8 @@ class Context {
   // The value of a number argument that only the data knows (from item()), as a scalar tensor.
   std::optional<NodeId> data_number(std::string_view name);
   std::optional<DType> dtype(std::string_view name);
+  // How the archive says that a tensor argument lies in memory.
+  const TensorMeta& layout(std::string_view name) const;
   // Counted from the front; refuses an axis outside [-rank, rank). A scalar has the one axis 0.
   int axis(std::string_view name, int rank);
   int axis(std::string_view name, int rank, int64_t fallback);
@@ -116,6 +118,8 @@ class Context {
   // Writes new content, cast and broadcast to the argument's type, into the tensor argument and
   // every tensor that shares its memory.
   void mutate(std::string_view name, NodeId content);
+  // Into item k of a list of tensors.
+  void mutate_item(std::string_view name, size_t k, NodeId content);
 
   // Until it is called again, arguments are read by their parts: those named in `parts` as it
   // says (a list's item k as "name[k]"), others as `others`. Numbers that are a value, not a
@@ -181,11 +185,11 @@ class Context {
   Scope take_scope() { return std::move(values_); }
   void restore_scope(Scope scope) { values_ = std::move(scope); }
   const Value& value(const std::string& name) const;
+  NodeId read_value(Value value);
   // Defines a name as one value or the other, as the argument `condition` of the node is.
   void choose(std::string_view condition, const std::string& name, Value yes, Value no);
   void define_value(const std::string& name, Value value) { values_[name] = std::move(value); }
 
-  NodeId read_value(Value value);
  private:
   // What torch.vmap has around the node.
   struct Vmap {
@@ -217,6 +221,7 @@ class Context {
   void set_in_vmap(NodeId value, size_t k);
   NodeId fit(NodeId value, size_t k, bool complex) const;
   int add_storage(NodeId value, int input);
+  void write_into(const std::string& value, NodeId content);
 
   std::unordered_map<std::string, Expr>* symbols_;
   mutable std::unordered_map<std::string, Expr> expressions_;

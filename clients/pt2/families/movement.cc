@@ -199,13 +199,21 @@ void reshape_each(Context& c) {
   }
 }
 
-// The first elements in memory order, as many as the new shape holds; what is beyond is zero.
+// The first elements in memory order, as many as the new shape holds; what is beyond is zero. The
+// result shares the operand's memory unless it needs more.
 void resize(Context& c) {
   NodeId x = flatten(c, c.tensor("self"));
   Sizes shape = c.out_shape();
   Expr wanted = c.b.simplify(common::element_count(shape));
   Expr missing = c.b.simplify(wanted - common::min(c.b.size(x, 0), wanted));
-  if (!missing.is_constant(0)) x = c.b.pad(x, 0, 0, missing);
+  if (missing.is_constant(0)) {
+    Shape from = shape_of(c);
+    View whole = common::view_reshape(from, {c.b.size(x, 0)}, c.b.bounds());
+    View first = composed(c, common::view_slice({c.b.size(x, 0)}, 0, 0, wanted, 1), whole);
+    View shaped = common::view_reshape({wanted}, shape, c.b.bounds());
+    return c.alias("self", composed(c, shaped, first));
+  }
+  x = c.b.pad(x, 0, 0, missing);
   c.set(c.b.reshape(c.b.slice(x, 0, 0, wanted), shape));
 }
 
@@ -373,47 +381,6 @@ void stack(Context& c) {
   c.set(joined(c, parts, axis));
 }
 
-// The pad list starts at the last axis: (before, after) for each.
-NodeId pad(Context& c, NodeId x, const std::vector<Expr>& amounts, const std::string& mode) {
-  double value = c.number("value", 0);
-  for (size_t i = 0; i + 1 < amounts.size(); i += 2) {
-    int axis = c.b.rank(x) - 1 - static_cast<int>(i / 2);
-    if (axis < 0) c.refuse("more paddings than axes");
-    Expr before = amounts[i];
-    Expr after = amounts[i + 1];
-    if (before.is_constant(0) && after.is_constant(0)) continue;
-    if (mode == "circular") {
-      // What is cut off is not there to be repeated.
-      Expr cut = c.b.simplify(common::max(-before, 0));
-      Expr rest = c.b.simplify(c.b.size(x, axis) - cut - common::max(-after, 0));
-      x = c.b.slice(x, axis, cut, rest);
-      before = c.b.simplify(common::max(before, 0));
-      after = c.b.simplify(common::max(after, 0));
-    }
-    Expr size = c.b.size(x, axis);
-    Expr length = size + before + after;
-    if (mode == "constant") {
-      x = c.b.pad(x, axis, before, after, value);
-      continue;
-    }
-    x = remap(c, x, axis, length, [&](const Expr& i0, const Expr& n) {
-      Expr inside = i0 - before;
-      if (mode == "circular") return common::mod(inside, n);
-      if (mode == "replicate") return common::min(common::max(inside, 0), n - 1);
-      Expr low = common::max(inside, -inside);
-      return common::min(low, Expr(2) * (n - 1) - low);
-    });
-  }
-  return x;
-}
-
-void pad_with(Context& c, const std::string& mode) {
-  if (mode != "constant" && mode != "reflect" && mode != "replicate" && mode != "circular") {
-    c.refuse("unknown padding mode");
-  }
-  c.set(pad(c, c.tensor("self"), c.sizes(c.has("pad") ? "pad" : "padding"), mode));
-}
-
 // Elements on one side of a diagonal, zero elsewhere.
 void triangle(Context& c, bool lower) {
   NodeId x = c.tensor("self");
@@ -543,16 +510,6 @@ void add_movement_operators(OperatorTable* t) {
          [](Context& c) { c.result(repeated_places(c, c.out_size(0))); });
   t->add("aten.cat", cat);
   t->add("aten.stack", stack);
-  t->add("aten.constant_pad_nd", [](Context& c) { pad_with(c, "constant"); });
-  t->add("aten.pad", [](Context& c) { pad_with(c, c.text("mode", "constant")); });
-  for (const char* name :
-       {"aten.reflection_pad1d", "aten.reflection_pad2d", "aten.reflection_pad3d"}) {
-    t->add(name, [](Context& c) { pad_with(c, "reflect"); });
-  }
-  for (const char* name :
-       {"aten.replication_pad1d", "aten.replication_pad2d", "aten.replication_pad3d"}) {
-    t->add(name, [](Context& c) { pad_with(c, "replicate"); });
-  }
   t->add("aten.tril", [](Context& c) { triangle(c, true); });
   t->add("aten.triu", [](Context& c) { triangle(c, false); });
   t->add("aten.slice_scatter", slice_scatter);

@@ -1,23 +1,19 @@
 // Pooling, adaptive pooling and unpooling.
+#include "clients/pt2/families/pool.h"
+
 #include <algorithm>
 #include <limits>
 
 #include "clients/pt2/aten/operators.h"
-#include "clients/pt2/families/window.h"
 
 namespace clients {
 namespace {
 
 size_t at(int axis) { return static_cast<size_t>(axis); }
 
-struct Pooling {
-  Window window;
-  NodeId x = 0;  // with a batch and a channel axis
-  Shape out;     // the spatial sizes of the result
-  int spatial = 0;
-};
+}  // namespace
 
-Pooling pooling(Context& c, int spatial) {
+Pooling pooling(Context& c, int spatial, const Sizes& out) {
   Pooling p;
   p.spatial = spatial;
   p.x = c.tensor("self");
@@ -25,11 +21,12 @@ Pooling pooling(Context& c, int spatial) {
   p.window.stride = per_axis(c, "stride", spatial, p.window.kernel);
   p.window.padding = per_axis(c, "padding", spatial, {0});
   p.window.dilation = per_axis(c, "dilation", spatial, {1});
-  Sizes out = c.out_shape();
   if (c.b.rank(p.x) < spatial + 1) c.refuse("the input has another rank");
   p.out = out.last(at(spatial));
   return p;
 }
+
+namespace {
 
 std::vector<int> last(int rank, int count) {
   std::vector<int> axes;
@@ -76,7 +73,7 @@ double least(DType d) {
 }
 
 void max_pool(Context& c, int spatial) {
-  Pooling p = pooling(c, spatial);
+  Pooling p = pooling(c, spatial, c.out_shape());
   DType d = compute_dtype(c.b.dtype(p.x));
   NodeId x = c.b.cast(p.x, d);
   Sizes shape = c.b.shape(x);
@@ -112,46 +109,48 @@ NodeId window_counts(Context& c, const Pooling& p, size_t k, const Expr& size, b
   return c.b.reduce(ReduceOp::kSum, windows(c, ones, w, {p.out[k]}, 0), {1});
 }
 
-void avg_pool(Context& c, int spatial) {
-  Pooling p = pooling(c, spatial);
-  DType d = compute_dtype(c.b.dtype(p.x));
-  NodeId x = c.b.cast(p.x, d);
-  Sizes shape = c.b.shape(x);
-  Sizes sizes = shape.last(at(spatial));
-  NodeId windowed = windows(c, x, p.window, p.out, 0);
-  NodeId total = c.b.reduce(ReduceOp::kSum, windowed, last(c.b.rank(windowed), spatial));
+}  // namespace
+
+NodeId averaged(Context& c, const Pooling& p, NodeId total, const Shape& sizes) {
   if (c.has("divisor_override")) {
     double divisor = static_cast<double>(c.integer("divisor_override"));
-    return c.result(div(c, total, number_like(c, total, divisor)));
+    return div(c, total, number_like(c, total, divisor));
   }
   bool padded = std::any_of(p.window.padding.begin(), p.window.padding.end(),
                             [](int64_t amount) { return amount != 0; });
   if (!padded && !c.flag("ceil_mode", false)) {
     double taps = 1;
     for (int64_t size : p.window.kernel) taps *= static_cast<double>(size);
-    return c.result(div(c, total, number_like(c, total, taps)));
+    return div(c, total, number_like(c, total, taps));
   }
   int rank = c.b.rank(total);
-  for (int k = 0; k < spatial; ++k) {
-    NodeId counts = window_counts(c, p, at(k), sizes[at(k)], c.flag("count_include_pad", true), d);
+  for (int k = 0; k < p.spatial; ++k) {
+    NodeId counts = window_counts(c, p, at(k), sizes[at(k)], c.flag("count_include_pad", true),
+                                  c.b.dtype(total));
     Shape shape(at(rank), Expr(1));
-    shape[at(rank - spatial + k)] = p.out[at(k)];
+    shape[at(rank - p.spatial + k)] = p.out[at(k)];
     total = div(c, total, c.b.reshape(counts, shape));
   }
-  c.result(total);
+  return total;
 }
 
-// Adaptive pooling: output o covers floor(o * size / out) up to ceil((o + 1) * size / out).
-struct Adaptive {
-  NodeId windowed = 0;          // (..., *out, *widest)
-  std::vector<int64_t> widest;  // of any window, along each axis
-  std::vector<int64_t> sizes, outs;
-};
+namespace {
 
-Adaptive adaptive(Context& c, NodeId x, int spatial, double fill) {
+void avg_pool(Context& c, int spatial) {
+  Pooling p = pooling(c, spatial, c.out_shape());
+  DType d = compute_dtype(c.b.dtype(p.x));
+  NodeId x = c.b.cast(p.x, d);
+  Sizes shape = c.b.shape(x);
+  NodeId windowed = windows(c, x, p.window, p.out, 0);
+  NodeId total = c.b.reduce(ReduceOp::kSum, windowed, last(c.b.rank(windowed), spatial));
+  c.result(averaged(c, p, total, shape.last(at(spatial))));
+}
+
+}  // namespace
+
+Adaptive adaptive(Context& c, NodeId x, const Sizes& to, int spatial, double fill) {
   Adaptive out;
   Sizes shape = c.b.shape(x);
-  Sizes to = c.out_shape();
   if (shape.size() != to.size()) c.refuse("the result has another rank");
   to.last(at(spatial));  // refuses fewer axes
   size_t lead = shape.size() - at(spatial);
@@ -191,6 +190,29 @@ Adaptive adaptive(Context& c, NodeId x, int spatial, double fill) {
   return out;
 }
 
+NodeId divided_by_widths(Context& c, NodeId total, const std::vector<int64_t>& sizes,
+                         const std::vector<int64_t>& outs) {
+  int rank = c.b.rank(total);
+  int spatial = static_cast<int>(sizes.size());
+  for (int k = 0; k < spatial; ++k) {
+    int64_t n = sizes[at(k)];
+    int64_t m = outs[at(k)];
+    NodeId o = positions(c, m, rank - spatial + k, rank);
+    NodeId divisor = c.b.scalar_int(DType::kInt64, m);
+    NodeId start = c.b.binary(BinaryOp::kFloorDiv, mul(c, o, static_cast<double>(n)), divisor);
+    NodeId last_one =
+        add(c, mul(c, add(c, o, 1.0), static_cast<double>(n)), static_cast<double>(m - 1));
+    NodeId end = c.b.binary(BinaryOp::kFloorDiv, last_one, divisor);
+    int64_t whole = n / m;
+    NodeId width = n % m == 0 ? number_like(c, total, static_cast<double>(whole))
+                              : c.b.cast(sub(c, end, start), c.b.dtype(total));
+    total = div(c, total, width);
+  }
+  return total;
+}
+
+namespace {
+
 // Sums of half-precision windows, rounded after every element as PyTorch's three-dimensional pool
 // does it; wide windows keep the exact sum.
 std::optional<NodeId> rounded_sum(Context& c, const Adaptive& a, int spatial) {
@@ -224,26 +246,12 @@ void adaptive_avg_pool(Context& c, int spatial) {
   if (is_global(c, spatial) && !common::is_half(c.b.dtype(x))) {
     return c.result(mean(c, c.b.cast(x, d), last(c.b.rank(x), spatial)));
   }
-  Adaptive a = adaptive(c, c.b.cast(x, d), spatial, 0);
-  int rank = c.b.rank(a.windowed) - spatial;
+  Adaptive a = adaptive(c, c.b.cast(x, d), c.out_shape(), spatial, 0);
   std::optional<NodeId> rounded = rounded_sum(c, a, spatial);
-  NodeId total =
-      rounded ? *rounded : c.b.reduce(ReduceOp::kSum, a.windowed, last(rank + spatial, spatial));
-  for (int k = 0; k < spatial; ++k) {
-    int64_t n = a.sizes[at(k)];
-    int64_t m = a.outs[at(k)];
-    NodeId o = positions(c, m, rank - spatial + k, rank);
-    NodeId divisor = c.b.scalar_int(DType::kInt64, m);
-    NodeId start = c.b.binary(BinaryOp::kFloorDiv, mul(c, o, static_cast<double>(n)), divisor);
-    NodeId last_one =
-        add(c, mul(c, add(c, o, 1.0), static_cast<double>(n)), static_cast<double>(m - 1));
-    NodeId end = c.b.binary(BinaryOp::kFloorDiv, last_one, divisor);
-    int64_t whole = n / m;
-    NodeId width = n % m == 0 ? number_like(c, total, static_cast<double>(whole))
-                              : c.b.cast(sub(c, end, start), d);
-    total = div(c, total, width);
-  }
-  c.result(total);
+  NodeId total = rounded
+                     ? *rounded
+                     : c.b.reduce(ReduceOp::kSum, a.windowed, last(c.b.rank(a.windowed), spatial));
+  c.result(divided_by_widths(c, total, a.sizes, a.outs));
 }
 
 void adaptive_max_pool(Context& c, int spatial) {
@@ -260,7 +268,7 @@ void adaptive_max_pool(Context& c, int spatial) {
     NodeId place = c.b.reduce(ReduceOp::kArgmax, line, axis);
     return c.result(c.b.reshape(place, c.out_shape(1)), 1);
   }
-  Adaptive a = adaptive(c, c.b.cast(x, d), spatial, least(d));
+  Adaptive a = adaptive(c, c.b.cast(x, d), c.out_shape(), spatial, least(d));
   bool with_place = c.wants_output(1);
   Peak top = peak(c, a.windowed, spatial, with_place);
   c.result(top.value);
@@ -382,28 +390,6 @@ void max_unpool(Context& c, int spatial) {
   c.set(c.b.reshape(filled, out));
 }
 
-// Each gradient flows to the element that was its window's maximum.
-void max_pool_backward(Context& c) {
-  NodeId x = c.tensor("self");
-  NodeId gradient = c.tensor("grad_output");
-  NodeId indices = c.tensor("indices");
-  Sizes shape = c.b.shape(x);
-  if (shape.size() < 3 || c.b.shape(gradient) != c.b.shape(indices)) c.refuse("the ranks differ");
-  DType d = compute_dtype(c.b.dtype(x));
-  auto flat = [&](const Shape& from) {
-    Shape to(from.begin(), from.end() - 2);
-    to.push_back(c.b.simplify(from[from.size() - 2] * from.back()));
-    return to;
-  };
-  NodeId base = c.b.full(d, flat(shape), 0);
-  NodeId updates = c.b.cast(c.b.reshape(gradient, flat(c.b.shape(gradient))), d);
-  NodeId place = c.b.reshape(indices, flat(c.b.shape(indices)));
-  std::vector<common::Coordinate> coordinates;
-  for (int k = 0; k + 1 < c.b.rank(base); ++k) coordinates.push_back({-1, Expr::index(k)});
-  coordinates.push_back({0, {}});
-  c.result(c.b.reshape(c.b.scatter(ScatterMode::kAdd, base, updates, {place}, coordinates), shape));
-}
-
 }  // namespace
 
 void add_pool_operators(OperatorTable* t) {
@@ -413,7 +399,6 @@ void add_pool_operators(OperatorTable* t) {
   t->add("aten.max_pool1d_with_indices", [](Context& c) { max_pool(c, 1); });
   t->add("aten.max_pool2d_with_indices", [](Context& c) { max_pool(c, 2); });
   t->add("aten.max_pool3d_with_indices", [](Context& c) { max_pool(c, 3); });
-  t->add("aten.max_pool2d_with_indices_backward", max_pool_backward);
   t->add("aten.avg_pool1d", [](Context& c) { avg_pool(c, 1); });
   t->add("aten.avg_pool2d", [](Context& c) { avg_pool(c, 2); });
   t->add("aten.avg_pool3d", [](Context& c) { avg_pool(c, 3); });

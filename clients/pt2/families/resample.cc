@@ -74,17 +74,21 @@ int spatial_axes(Context& c, NodeId x) {
   return axes;
 }
 
-// exact: positions are pixels' middles, as other libraries have them.
+// The input position that each output position reads. exact: positions are pixels' middles, as
+// other libraries have them.
+NodeId nearest_places(Context& c, const Lengths& sizes, size_t axis, size_t axes, bool exact) {
+  NodeId step = step_between(c, sizes, false, axis, axes, DType::kFloat32);
+  NodeId place = c.b.iota(DType::kFloat32, sizes.out);
+  if (exact) place = add(c, place, 0.5);
+  return c.b.cast(c.b.unary(UnaryOp::kFloor, mul(c, place, step)), DType::kInt64);
+}
+
 void upsample_nearest(Context& c, bool exact) {
   NodeId x = c.tensor("input");
   size_t axes = at(spatial_axes(c, x));
   for (int axis = 2; axis < c.b.rank(x); ++axis) {
     Lengths sizes = lengths(c, x, axis);
-    NodeId step = step_between(c, sizes, false, at(axis - 2), axes, DType::kFloat32);
-    NodeId place = c.b.iota(DType::kFloat32, sizes.out);
-    if (exact) place = add(c, place, 0.5);
-    NodeId from = c.b.unary(UnaryOp::kFloor, mul(c, place, step));
-    x = pick_along(c, x, axis, c.b.cast(from, DType::kInt64));
+    x = pick_along(c, x, axis, nearest_places(c, sizes, at(axis - 2), axes, exact));
   }
   c.set(x);
 }
@@ -189,6 +193,65 @@ void upsample(Context& c, Kernel kernel, bool antialias) {
     x = minimum(c, maximum(c, x, 0), 255);
   }
   c.result(x);
+}
+
+// The gradient of an interpolation along one axis: a product with the matrix that holds how much of
+// each input position every output position takes.
+NodeId transposed_sum(Context& c, NodeId g, int axis, const Expr& size, const Taps& taps) {
+  DType d = c.b.dtype(g);
+  NodeId last = c.b.size_scalar(d, size - 1);
+  NodeId inside = c.b.binary(BinaryOp::kMin, maximum(c, taps.place, 0), last);
+  NodeId column = positions(c, size, 2, 3, d);
+  NodeId own = c.b.binary(BinaryOp::kEqual, c.b.unsqueeze(inside, 2), column);
+  NodeId weight = c.b.expand(taps.weight, c.b.shape(taps.place));
+  NodeId share = c.b.select(own, c.b.unsqueeze(weight, 2), number_like(c, weight, 0));
+  NodeId matrix = c.b.reduce(ReduceOp::kSum, share, {1});  // (out, in)
+  std::vector<int> order;
+  for (int k = 0; k < c.b.rank(g); ++k) {
+    if (k != axis) order.push_back(k);
+  }
+  order.push_back(axis);
+  NodeId product = c.b.matmul(c.b.permute(g, order), matrix);
+  std::vector<int> back;
+  for (int k = 0; k < axis; ++k) back.push_back(k);
+  back.push_back(c.b.rank(g) - 1);
+  for (int k = axis; k + 1 < c.b.rank(g); ++k) back.push_back(k);
+  return c.b.permute(product, back);
+}
+
+void upsample_backward(Context& c, Kernel kernel, bool antialias) {
+  NodeId g = float_tensor(c, "grad_output");
+  bool align = c.flag("align_corners", false);
+  DType d = c.b.dtype(g);
+  size_t axes = at(spatial_axes(c, g));
+  for (int axis = 2; axis < c.b.rank(g); ++axis) {
+    Lengths sizes{c.out_size(axis), c.b.size(g, axis)};
+    size_t k = at(axis - 2);
+    Taps taps =
+        antialias
+            ? antialiased(c, kernel, sizes, constant_step(c, sizes, align, k, axes), d)
+            : neighbours(c, kernel, sizes.out, step_between(c, sizes, align, k, axes, d), align);
+    g = transposed_sum(c, g, axis, sizes.in, taps);
+  }
+  c.result(g);
+}
+
+void upsample_nearest_backward(Context& c, bool exact) {
+  NodeId g = float_tensor(c, "grad_output");
+  size_t axes = at(spatial_axes(c, g));
+  int rank = c.b.rank(g);
+  for (int axis = 2; axis < rank; ++axis) {
+    Lengths sizes{c.out_size(axis), c.b.size(g, axis)};
+    Sizes shape = c.b.shape(g);
+    shape[at(axis)] = sizes.in;
+    Shape line(at(rank), Expr(1));
+    line[at(axis)] = sizes.out;
+    NodeId from = c.b.reshape(nearest_places(c, sizes, at(axis - 2), axes, exact), line);
+    NodeId place = c.b.expand(from, c.b.shape(g));
+    g = c.b.scatter(ScatterMode::kAdd, c.b.full(c.b.dtype(g), shape, 0), g, {place},
+                    along(rank, axis));
+  }
+  c.result(g);
 }
 
 // Reflects a coordinate at the borders of [low, low + span].
@@ -349,6 +412,25 @@ void add_resample_operators(OperatorTable* t) {
   t->add("aten.upsample_bicubic2d", [](Context& c) { upsample(c, Kernel::kCubic, false); });
   t->add("aten._upsample_bilinear2d_aa", [](Context& c) { upsample(c, Kernel::kLinear, true); });
   t->add("aten._upsample_bicubic2d_aa", [](Context& c) { upsample(c, Kernel::kCubic, true); });
+  for (const char* name : {"aten.upsample_nearest1d_backward", "aten.upsample_nearest2d_backward",
+                           "aten.upsample_nearest3d_backward"}) {
+    t->add(name, [](Context& c) { upsample_nearest_backward(c, false); });
+  }
+  for (const char* name :
+       {"aten._upsample_nearest_exact1d_backward", "aten._upsample_nearest_exact2d_backward",
+        "aten._upsample_nearest_exact3d_backward"}) {
+    t->add(name, [](Context& c) { upsample_nearest_backward(c, true); });
+  }
+  for (const char* name : {"aten.upsample_linear1d_backward", "aten.upsample_bilinear2d_backward",
+                           "aten.upsample_trilinear3d_backward"}) {
+    t->add(name, [](Context& c) { upsample_backward(c, Kernel::kLinear, false); });
+  }
+  t->add("aten.upsample_bicubic2d_backward",
+         [](Context& c) { upsample_backward(c, Kernel::kCubic, false); });
+  t->add("aten._upsample_bilinear2d_aa_backward",
+         [](Context& c) { upsample_backward(c, Kernel::kLinear, true); });
+  t->add("aten._upsample_bicubic2d_aa_backward",
+         [](Context& c) { upsample_backward(c, Kernel::kCubic, true); });
   for (const char* name : {"aten.grid_sampler", "aten.grid_sampler_2d", "aten.grid_sampler_3d"}) {
     t->add(name, grid_sample);
   }
