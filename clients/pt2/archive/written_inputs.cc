@@ -7,8 +7,9 @@
 namespace clients {
 namespace {
 
-constexpr std::string_view kViewOnly[] = {"as_strided_", "detach_", "squeeze_",   "swapaxes_",
-                                          "swapdims_",   "t_",      "transpose_", "unsqueeze_"};
+constexpr std::string_view kViewOnly[] = {"as_strided_", "detach_",   "resize_",   "resize_as_",
+                                          "squeeze_",    "swapaxes_", "swapdims_", "t_",
+                                          "transpose_",  "unsqueeze_"};
 
 // Overloads with out= whose names do not say so.
 constexpr std::string_view kOutOverloads[] = {"dim_max", "dim_min", "dim_values",   "grad_input",

@@ -288,6 +288,10 @@ std::optional<NodeId> Context::data_number(std::string_view name) {
   return read(*value);
 }
 
+const TensorMeta& Context::layout(std::string_view name) const {
+  return graph_->tensor_values.at(tensor_name(name));
+}
+
 std::optional<DType> Context::dtype(std::string_view name) {
   const Argument* argument = find(name);
   if (argument == nullptr) return std::nullopt;

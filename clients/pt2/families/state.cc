@@ -17,6 +17,29 @@ void size_of(Context& c) {
 
 void element_number(Context& c) { c.set_size(common::element_count(c.b.shape(c.tensor("self")))); }
 
+void stride_of(Context& c) {
+  const TensorMeta& layout = c.layout("self");
+  int axis = c.axis("dim", static_cast<int>(layout.strides.size()));
+  if (layout.strides.empty()) c.refuse("it takes a tensor with axes");
+  c.set_size(c.expr_of(layout.strides[static_cast<size_t>(axis)]));
+}
+
+void storage_offset_of(Context& c) { c.set_size(c.expr_of(c.layout("self").storage_offset)); }
+
+// What the exporter saw: row-major without gaps, axes of one element aside.
+void is_contiguous(Context& c) {
+  const TensorMeta& layout = c.layout("self");
+  Expr expected = 1;
+  bool contiguous = true;
+  for (size_t k = layout.sizes.size(); k-- > 0;) {
+    Expr size = c.expr_of(layout.sizes[k]);
+    Expr gap = c.b.simplify(c.expr_of(layout.strides[k]) - expected);
+    contiguous = contiguous && (gap.is_constant(0) || size.is_constant(1));
+    expected = expected * size;
+  }
+  c.set_data_number(c.b.scalar_int(DType::kBool, contiguous ? 1 : 0));
+}
+
 // A scalar tensor's value as a Python number.
 void item(Context& c) {
   NodeId x = c.tensor("self");
@@ -165,6 +188,9 @@ void add_state_operators(OperatorTable* t) {
   t->add("aten._local_scalar_dense", item);
   t->add("aten.sym_size", size_of);
   t->add("aten.sym_numel", element_number);
+  t->add("aten.sym_stride", stride_of);
+  t->add("aten.sym_storage_offset", storage_offset_of);
+  t->add("aten.sym_is_contiguous", is_contiguous);
   add_number_operators(t);
 }
 
