@@ -253,13 +253,28 @@ Status LiveInstance::move_states(PlanInstance* to) {
   return {};
 }
 
+Result<Instance*> LiveInstance::holder_of_states() {
+  if (!session_->device().uses_host_memory()) {
+    LFARM_RETURN_IF_ERROR(session_->device().synchronise());  // calls on streams still change them
+  }
+  if (holder_ == nullptr && !reference_) holder_ = variants_[current_].instance.get();
+  Instance* holder = holder_ != nullptr ? static_cast<Instance*>(holder_) : reference_.get();
+  if (holder != nullptr) return holder;
+  return common::unavailable("the states went with the plan that the farm has revoked");
+}
+
+Result<HostTensor> LiveInstance::state(int input) {
+  LFARM_ASSIGN_OR_RETURN(Instance * holder, holder_of_states());
+  LFARM_ASSIGN_OR_RETURN(HostTensor content, holder->state(input));
+  if (holder == holder_) return content;
+  return content.clone();  // the interpreter goes on with its own
+}
+
 Status LiveInstance::set_state(int input, const HostTensor& content) {
-  LFARM_RETURN_IF_ERROR(report_earlier());
-  LFARM_RETURN_IF_ERROR(move_states(variants_[current_].instance.get()));
-  has_run_ = true;
-  Instance* holder = holder_ != nullptr ? holder_ : reference_.get();
-  if (holder == nullptr) return common::unavailable("there is no plan yet that could hold states");
-  return holder->set_state(input, content);
+  LFARM_ASSIGN_OR_RETURN(Instance * holder, holder_of_states());
+  LFARM_RETURN_IF_ERROR(holder->set_state(input, content));
+  has_run_ = true;  // they are no more as they were bound
+  return {};
 }
 
 template <class Body>

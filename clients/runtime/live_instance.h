@@ -56,7 +56,9 @@ class LiveInstance {
   common::Status run_on(void* stream, std::span<const common::TensorRef> user_inputs,
                         std::vector<common::DeviceTensor>& outputs);
 
-  // What the next call finds in the state at this input of the model's graph.
+  // The content of the state at this input of the graph, as the last call left it, and another
+  // content for the next call to begin with. A copy in host memory.
+  common::Result<common::HostTensor> state(int input);
   common::Status set_state(int input, const common::HostTensor& content);
 
   // Told of every call from now on; each kernel is then timed for itself, which costs time. Empty:
@@ -108,6 +110,8 @@ class LiveInstance {
   common::Result<Variant*> choose(std::span<const common::TensorRef> user_inputs);
   // Null: the interpreter.
   common::Status move_states(PlanInstance* to);
+  // What has the states after the calls that were made.
+  common::Result<Instance*> holder_of_states();
   common::Status interpret(std::span<const common::TensorRef> user_inputs,
                            common::RunOutputs& outputs);
   common::Status interpret_on(void* stream, std::span<const common::TensorRef> user_inputs,

@@ -161,6 +161,57 @@ TEST_F(Library, APlanComesBetweenTwoCallsAndKeepsTheState) {
   lfarm_session_free(session);
 }
 
+// One step of kv_step at this position, and what it answers.
+std::vector<float> step_at(lfarm::Instance& instance, std::int64_t position) {
+  std::vector<float> x(32, 0.5F);
+  std::vector<std::int64_t> at = {position};
+  lfarm::Outputs outputs = instance({{x.data(), {1, 1, 32}}, {at.data(), {1}}});
+  return {outputs.data<float>(0), outputs.data<float>(0) + 32};
+}
+
+// By the interpreter and by a plan, and from one to the other.
+TEST_F(Library, StatesAreReadAndWritten) {
+  cli_testing::Invocation farm = up();
+  lfarm::Options options;
+  options.budget_candidates = 2;
+  options.threads = 1;
+  options.deadline_ms = 0;
+  lfarm::Session session(options);
+  lfarm::Model known = session.load(model("kv_step"));
+  lfarm::Instance first = known.instance(), second = known.instance();
+  EXPECT_EQ(second.state("k").data<float>(0)[0], 0) << "before any call";
+  step_at(first, 0);
+  for (const char* name : {"k", "v"}) {
+    lfarm::Outputs content = first.state(name);
+    ASSERT_EQ(content[0]->ndim, 4);
+    EXPECT_NE(content.data<float>(0)[0], 0) << name;
+    second.set_state(name, {const_cast<float*>(content.data<float>(0)), {1, 4, 16, 8}});
+  }
+  second.wait(600'000);
+  std::vector<float> expected = step_at(first, 1), answer = step_at(second, 1);
+  for (size_t k = 0; k < expected.size(); ++k) EXPECT_NEAR(answer[k], expected[k], 1e-5) << k;
+  EXPECT_NEAR(first.state("v").data<float>(0)[9], second.state("v").data<float>(0)[9], 1e-5);
+
+  auto message_of = [](const std::function<void()>& body) -> std::string {
+    try {
+      body();
+    } catch (const lfarm::Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  float one = 1;
+  EXPECT_EQ(message_of([&] { second.state("none"); }), "the model has no tensor \"none\"");
+  EXPECT_EQ(message_of([&] { second.state("o.bias"); }),
+            "\"o.bias\" is a weight, which no call changes: it is what was bound");
+  EXPECT_EQ(message_of([&] {
+              second.set_state("k", {&one, {1}});
+            }),
+            "\"k\" is f32[1,4,16,8] in the model, not f32[1]");
+  farm.signal(SIGTERM);
+  EXPECT_EQ(farm.wait(), 0) << farm.err();
+}
+
 // Between calls, from memory and from disk, and the next plan is asked for.
 TEST_F(Library, ARevokedPlanIsLeftWhileTheProgramRuns) {
   cli_testing::Invocation farm = up();

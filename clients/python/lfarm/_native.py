@@ -195,6 +195,8 @@ _declare(
     "lfarm_instance_run_on", ctypes.c_int, c_void_p, c_void_p, POINTER(Tensor), c_size_t, _out, _out
 )
 _declare("lfarm_outputs_wrap", ctypes.c_int, c_void_p, POINTER(Tensor), c_size_t, _out, _out)
+_declare("lfarm_instance_state", ctypes.c_int, c_void_p, c_char_p, _out, _out)
+_declare("lfarm_instance_set_state", ctypes.c_int, c_void_p, c_char_p, POINTER(Tensor), _out)
 _declare("lfarm_instance_set_profiler", None, c_void_p, Profiler, c_void_p)
 _declare("lfarm_outputs_count", c_size_t, c_void_p)
 _declare("lfarm_outputs_get", POINTER(Tensor), c_void_p, c_size_t)

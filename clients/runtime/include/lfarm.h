@@ -245,6 +245,19 @@ LFARM_API size_t lfarm_outputs_count(const lfarm_outputs* outputs);
 LFARM_API const lfarm_tensor* lfarm_outputs_get(const lfarm_outputs* outputs, size_t index);
 LFARM_API void lfarm_outputs_free(lfarm_outputs* outputs);
 
+/* ---- States ---------------------------------------------------------------------------------- */
+
+/* The content of a state, such as a cache or a parameter that the model trains, as the last call
+ * left it: a copy in host memory, the only one of `*content`, which is NULL or what an earlier call
+ * of this function gave. A complex state has its parts as a last axis of two. Waits for calls on
+ * streams. LFARM_INVALID when the model has no state of this name. */
+LFARM_API lfarm_status lfarm_instance_state(lfarm_instance* instance, const char* name,
+                                            lfarm_outputs** content, lfarm_error** error);
+/* Gives a state another content, such as a checkpoint's, for the next call to begin with.
+ * `tensor`: of the state's type and sizes, in host memory; it is copied. */
+LFARM_API lfarm_status lfarm_instance_set_state(lfarm_instance* instance, const char* name,
+                                                const lfarm_tensor* tensor, lfarm_error** error);
+
 /* ---- Language models ------------------------------------------------------------------------- */
 
 /* Fill it with lfarm_generation_init() and change what should be otherwise. */

@@ -162,6 +162,23 @@ class Instance {
     detail::check(
         [&](lfarm_error** error) { return lfarm_instance_seed(handle_.get(), seed, error); });
   }
+  // A copy of a state as the last call left it, as output 0, and another content for it: see
+  // lfarm_instance_state and lfarm_instance_set_state.
+  Outputs state(const std::string& name) {
+    lfarm_outputs* content = nullptr;
+    detail::check([&](lfarm_error** error) {
+      return lfarm_instance_state(handle_.get(), name.c_str(), &content, error);
+    });
+    Outputs copy;
+    copy.handle_.reset(content);
+    return copy;
+  }
+  void set_state(const std::string& name, Tensor tensor) {
+    lfarm_tensor view = tensor.view();
+    detail::check([&](lfarm_error** error) {
+      return lfarm_instance_set_state(handle_.get(), name.c_str(), &view, error);
+    });
+  }
   // Calls `profiler` after every call from now on; an empty one: no more. It must not throw.
   void set_profiler(std::function<void(const lfarm_profile&)> profiler) {
     using Function = std::function<void(const lfarm_profile&)>;
