@@ -43,6 +43,20 @@ def test_answers_at_once_and_then_by_the_plan(fixture, farm, name):
     check(fixture(name), second)
 
 
+def test_states_are_read_and_written(fixture):
+    model = lfarm.Session(deadline=0, **BUDGET).load(fixture("kv_step") / "model.pt2")
+    first, second = model.instance(), model.instance()
+    x = numpy.ones((1, 1, 32), numpy.float32)
+    first(x, numpy.array([0]))
+    for name in ("k", "v"):
+        content = numpy.asarray(first.state(name))
+        assert content.shape == (1, 4, 16, 8) and content.any()
+        second.set_state(name, content)
+    numpy.testing.assert_allclose(second(x, numpy.array([1])), first(x, numpy.array([1])))
+    with pytest.raises(lfarm.Error, match='"o.bias" is a weight, which no call changes'):
+        first.state("o.bias")
+
+
 @pytest.mark.parametrize("has_plan", [False, True])
 def test_an_index_that_pytorch_refuses_raises(fixture, farm, has_plan):
     instance = lfarm.load(fixture("llama") / "model.pt2", deadline=0, **BUDGET)

@@ -16,6 +16,8 @@ from lfarm.profile import Profile
 
 Path = Union[str, "os.PathLike[str]"]
 
+_Described = Union[tensors.Views, tensors.Row]
+
 _WAIT_SLICE = 0.1  # seconds
 _SEED_MASK = (1 << 64) - 1
 
@@ -213,19 +215,59 @@ class Instance:
         """
         on_gpu = stream is not None or any(map(tensors.is_on_gpu, arrays))
         used = tensors.DEFAULT_STREAM if on_gpu and stream is None else stream
-        views = tensors.Views(arrays, used)
+        into = None if outputs is None else tensors.Views(outputs, used)
+        return self._run(tensors.Views(arrays, used), used, into)
+
+    def call_row(
+        self,
+        arrays: tensors.Row,
+        *,
+        stream: Optional[int] = None,
+        outputs: Optional[tensors.Row] = None,
+    ) -> list[Optional[tensors.Output]]:
+        """The same for torch tensors that were described before; `stream` has to be given where they
+        lie on the GPU. Returns nothing where `outputs` are given."""
+        return self._run(arrays, stream, outputs)
+
+    def _run(
+        self, arrays: _Described, stream: Optional[int], into: Optional[_Described]
+    ) -> list[Optional[tensors.Output]]:
         results = Handle(ctypes.c_void_p(), "lfarm_outputs_free")
-        given = (views.tensors, len(arrays), ctypes.byref(results.pointer))
+        given = (arrays.tensors, len(arrays), ctypes.byref(results.pointer))
         with self._turn:
-            if outputs is not None:
-                into = tensors.Views(outputs, used)
-                wrapped = (into.tensors, len(outputs), ctypes.byref(results.pointer))
+            if into is not None:
+                wrapped = (into.tensors, len(into), ctypes.byref(results.pointer))
                 _native.call("lfarm_outputs_wrap", self._handle.pointer, *wrapped)
-            if on_gpu or outputs is not None:
-                _native.call("lfarm_instance_run_on", self._handle.pointer, used, *given)
+            if stream is not None or into is not None:
+                _native.call("lfarm_instance_run_on", self._handle.pointer, stream, *given)
             else:
                 _native.call("lfarm_instance_run", self._handle.pointer, *given)
-        return tensors.outputs_of(results, used)
+        if isinstance(into, tensors.Row):
+            return []
+        return tensors.outputs_of(results, stream)
+
+    def state(self, name: str) -> tensors.Output:
+        """A copy of a state, such as a parameter that the model trains, as the last call left it.
+        Raises lfarm.Error where the model has no state of this name."""
+        content = Handle(ctypes.c_void_p(), "lfarm_outputs_free")
+        with self._turn:
+            _native.call(
+                "lfarm_instance_state",
+                self._handle.pointer,
+                name.encode(),
+                ctypes.byref(content.pointer),
+            )
+        (output,) = tensors.outputs_of(content, None)
+        assert output is not None
+        return output
+
+    def set_state(self, name: str, array: Any) -> None:
+        """Gives a state another content, which is copied, for the next call to begin with."""
+        tensor, _owner = tensors.view(array)
+        with self._turn:
+            _native.call(
+                "lfarm_instance_set_state", self._handle.pointer, name.encode(), ctypes.byref(tensor)
+            )
 
     def seed(self, seed: int) -> None:
         """Random numbers of later calls begin with the seed's first ones, on any device and by any

@@ -84,6 +84,45 @@ class Views:
         self._owners = [owner for _, owner in views]
         self.tensors = (Tensor * len(views))(*(tensor for tensor, _ in views))
 
+    def __len__(self) -> int:
+        return len(self._owners)
+
+
+class Row:
+    """torch tensors as the row of tensors that calls take, one call after another: only addresses are
+    written anew while sizes and strides stay. Of one device and one type each, in every call. None
+    among them is a tensor of nothing.
+    """
+
+    def __init__(self) -> None:
+        self.tensors: Any = None
+        self._known: list[Any] = []
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def fill(self, arrays: list[Any]) -> None:
+        """Describes the tensors, whose memory the caller keeps until the call is done."""
+        if len(arrays) != len(self._known):
+            self.tensors = (Tensor * len(arrays))()
+            self._known = [None] * len(arrays)
+        for index, array in enumerate(arrays):
+            if array is None:
+                continue
+            known = self._known[index]
+            if known is None or known[0] != array.shape or known[1] != array.stride():
+                self._describe(index, array)
+            self.tensors[index].data = array.data_ptr()
+
+    def _describe(self, index: int, array: Any) -> None:
+        described, _owner = view(array, -1 if is_on_gpu(array) else None)
+        lengths = ctypes.c_int64 * described.ndim
+        shape, strides = lengths(*array.shape), lengths(*array.stride())
+        self._known[index] = (array.shape, array.stride(), shape, strides)
+        self.tensors[index] = Tensor(
+            0, described.device, described.ndim, described.dtype, shape, strides, 0
+        )
+
 
 def _view_of_interface(interface: dict[str, Any], array: Any) -> tuple[Tensor, Any]:
     text = interface["typestr"]
