@@ -1,0 +1,410 @@
+"""Graphs of torch.fx as models of a session: exported once, then called with torch's own memory.
+
+The inputs that `fixed` names become weights of the model. All others are given by pointer at every call,
+and what the graph mutates among them is written where it lies. Tensors whose dimensions are dense in
+another order, such as transposed ones, are taken and returned in that order, so that nothing is copied.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import warnings
+from typing import Any, Callable, Optional, Sequence, TypeVar
+
+import torch
+from torch.fx import Graph, GraphModule, Node
+
+from lfarm import tensors
+from lfarm._native import Error
+from lfarm.model import Instance, _shared_session
+from lfarm.written_out import written_out
+
+_Made = TypeVar("_Made")
+
+
+class Unsuited(Exception):
+    """Why a graph is left to torch."""
+
+
+# The sizes of a call's inputs.
+_Sizes = tuple[torch.Size, ...]
+
+# Sets of inputs' sizes whose outputs are remembered.
+_SIZES_MAX = 256
+
+
+def meta_of(node: Node) -> Any:
+    """What a node's value was when it was traced, with symbols for sizes that may change."""
+    return node.meta.get("val", node.meta.get("example_value"))
+
+
+def graph_of(
+    owner: GraphModule, inputs: list[Node], body: list[Node], outputs: Sequence[Any]
+) -> GraphModule:
+    """The function of `inputs` that `body` computes."""
+    graph, copies = Graph(), {}
+    for node in inputs:
+        copies[node] = graph.placeholder(node.name)
+        copies[node].meta = dict(node.meta)
+    for node in body:
+        copies[node] = graph.node_copy(node, copies.__getitem__)
+    graph.output(tuple(torch.fx.map_arg(list(outputs), copies.__getitem__)))
+    return GraphModule(owner, graph)
+
+
+def lifted(graph: GraphModule) -> tuple[GraphModule, list[torch.Tensor]]:
+    """The graph with tensors of its own, such as an optimiser's parameters, as its last inputs, and
+    these tensors."""
+    nodes = list(graph.graph.nodes)
+    own = {node: _attribute(graph, node.target) for node in nodes if node.op == "get_attr"}
+    own = {node: value for node, value in own.items() if isinstance(value, torch.Tensor)}
+    if not own:
+        return graph, []
+    for node, tensor in own.items():
+        node.meta["example_value"] = tensor
+    inputs = [*(node for node in nodes if node.op == "placeholder"), *own]
+    body = [node for node in nodes if node not in inputs and node.op != "output"]
+    (output,) = (node for node in nodes if node.op == "output")
+    return graph_of(graph, inputs, body, output.args[0]), list(own.values())
+
+
+def _attribute(graph: GraphModule, path: str) -> Any:
+    value: Any = graph
+    for name in path.split("."):
+        value = getattr(value, name)
+    return value
+
+
+def gpu_of(inputs: Sequence[Any]) -> Optional[int]:
+    """The number of the GPU that a graph works on; None: the processor."""
+    devices = {value.device for value in inputs if isinstance(value, torch.Tensor)}
+    unknown = [device for device in devices if device.type not in ("cpu", "cuda")]
+    if unknown:
+        raise Unsuited(f"an input is on {unknown[0]}")
+    gpus = sorted(device.index for device in devices if device.type == "cuda")
+    if len(gpus) > 1:
+        raise Unsuited(f"its inputs are on cuda:{gpus[0]} and cuda:{gpus[1]}")
+    return gpus[0] if gpus else None
+
+
+def _options_for(gpu: Optional[int], options: dict[str, Any]) -> dict[str, Any]:
+    """A session's options for the device that a graph works on."""
+    if gpu is None:
+        return options
+    device, asked = f"cuda:{gpu}", options.get("device", "auto")
+    if asked not in (device, "cuda", "auto"):
+        raise Unsuited(f"its inputs are on {device}, and lfarm was asked to work on {asked}")
+    return {**options, "device": device}
+
+
+def _symbol(value: Any) -> Optional[str]:
+    """The expression of a size that may change; None for a number."""
+    if not isinstance(value, torch.SymInt):
+        return None
+    text = str(value.node.expr)
+    return None if text.lstrip("-").isdigit() else text
+
+
+def _number(size: Any) -> int:
+    """A size, or the one that a symbol was traced with."""
+    return int(size.node.hint) if isinstance(size, torch.SymInt) else int(size)
+
+
+def dense_order(sizes: Sequence[int], strides: Sequence[int]) -> Optional[list[int]]:
+    """The order of the dimensions in which a tensor is row-major without gaps; None: there is none.
+
+    >>> dense_order([2, 3], [1, 2])
+    [1, 0]
+    """
+    order = list(range(len(sizes)))
+    for attempt in (order, sorted(order, key=lambda axis: -strides[axis])):
+        expected = 1
+        for axis in reversed(attempt):
+            if sizes[axis] != 1 and strides[axis] != expected:
+                break
+            expected *= sizes[axis]
+        else:
+            return attempt
+    return order if 0 in sizes else None
+
+
+def _other_order(sizes: Sequence[Any], strides: Sequence[Any]) -> Optional[list[int]]:
+    """The order of a dense tensor that is not row-major; None for all others."""
+    order = dense_order([_number(size) for size in sizes], [_number(step) for step in strides])
+    return None if order is None or order == sorted(order) else order
+
+
+def _inverse(order: list[int]) -> list[int]:
+    return sorted(range(len(order)), key=order.__getitem__)
+
+
+def _in_order(order: Optional[list[int]]) -> Any:
+    """What gives a row-major result the dimensions that the graph's has."""
+    if order is None:
+        return lambda result: result
+    back = _inverse(order)
+    return lambda result: result.permute(back)
+
+
+class _Wrapped(torch.nn.Module):
+    """The graph as a function of its given tensors; sizes are read off them again."""
+
+    def __init__(
+        self,
+        graph: GraphModule,
+        sources: list[Any],
+        fixed: dict[int, torch.Tensor],
+        orders: list[Optional[list[int]]],
+    ) -> None:
+        super().__init__()
+        self.graph = graph
+        self._sources = sources
+        self._orders = orders
+        for position, tensor in fixed.items():
+            self.register_buffer(f"fixed_{position}", tensor.detach())
+
+    def forward(self, *given: torch.Tensor) -> Any:
+        values: list[Any] = []
+        for kind, what in self._sources:
+            if kind == "given":
+                index, order = what
+                values.append(given[index] if order is None else given[index].permute(_inverse(order)))
+            elif kind == "fixed":
+                values.append(getattr(self, f"fixed_{what}"))
+            elif kind == "size":
+                values.append(given[what[0]].shape[what[1]])
+            else:
+                values.append(what)
+        results = self.graph(*values)
+        return tuple(
+            result if order is None else result.permute(order)
+            for result, order in zip(results, self._orders)
+        )
+
+
+class Program:
+    """A graph with example inputs: which of them are given at a call, and how to export it.
+
+    `fixed`: the positions of the inputs that become weights.
+    """
+
+    def __init__(self, graph: GraphModule, inputs: Sequence[Any], fixed: set[int]) -> None:
+        self._graph = graph
+        self._inputs = inputs
+        nodes = [node for node in graph.graph.nodes if node.op == "placeholder"]
+        self._examples = [meta_of(node) for node in nodes]
+        is_tensor = [isinstance(value, torch.Tensor) for value in inputs]
+        for at, value in enumerate(inputs):
+            if is_tensor[at] and (value.is_conj() or value.is_neg()):
+                raise Unsuited(f"input {at} is a view of another tensor's conjugate")
+        used = [bool(node.users) for node in nodes]
+        self.fixed = {at: inputs[at] for at in sorted(fixed) if is_tensor[at]}
+        self.given = [
+            at for at in range(len(inputs)) if is_tensor[at] and at not in fixed and used[at]
+        ]
+        self.orders = [_other_order(inputs[at].shape, inputs[at].stride()) for at in self.given]
+        self._sources = [self._source(at, used[at]) for at in range(len(inputs))]
+        (output,) = (node for node in graph.graph.nodes if node.op == "output")
+        self.output_orders = [self._output_order(result) for result in output.args[0]]
+        self.is_size = [
+            isinstance(result, Node) and isinstance(meta_of(result), (torch.SymInt, int))
+            for result in output.args[0]
+        ]
+
+    @staticmethod
+    def _output_order(result: Any) -> Optional[list[int]]:
+        value = meta_of(result) if isinstance(result, Node) else None
+        return _other_order(value.shape, value.stride()) if isinstance(value, torch.Tensor) else None
+
+    def _source(self, position: int, is_used: bool) -> tuple[str, Any]:
+        if position in self.fixed:
+            return "fixed", position
+        if position in self.given:
+            index = self.given.index(position)
+            return "given", (index, self.orders[index])
+        symbol = _symbol(self._examples[position])
+        if symbol is None or not is_used:
+            value = self._inputs[position]
+            return "number", None if isinstance(value, torch.Tensor) else value
+        for index, tensor in enumerate(self.given):
+            for axis, size in enumerate(self._examples[tensor].shape):
+                if _symbol(size) == symbol:
+                    order = self.orders[index]
+                    return "size", (index, axis if order is None else order.index(axis))
+        raise Unsuited(f"input {position} is a number of its own")
+
+    def export(self) -> torch.export.ExportedProgram:
+        """The graph as torch.export's program. Raises what torch.export does."""
+        dynamic, given = [], []
+        for position, order in zip(self.given, self.orders):
+            tensor, sizes = self._inputs[position].detach(), list(self._examples[position].shape)
+            if order is not None:
+                tensor, sizes = tensor.permute(order), [sizes[axis] for axis in order]
+            axes = {axis: torch.export.Dim.DYNAMIC for axis, n in enumerate(sizes) if _symbol(n)}
+            dynamic.append(axes or None)
+            given.append(tensor)
+        module = _Wrapped(self._graph, self._sources, self.fixed, self.output_orders)
+        shapes = {"given": tuple(dynamic)} if given else None
+        with torch.no_grad():
+            program = torch.export.export(module, tuple(given), dynamic_shapes=shapes)
+        program = written_out(program)
+        if program.graph_signature.output_specs:
+            return program
+        return program.run_decompositions({})  # what it mutates becomes an output, without which
+        # torch.export.save() fails
+
+    def mutated(self, program: torch.export.ExportedProgram) -> set[int]:
+        """The positions of the inputs that the program mutates."""
+        # Exported programs tell once nothing in them works in place any more.
+        signature = program.run_decompositions({}).graph_signature
+        names = [*signature.buffers_to_mutate.values(), *signature.parameters_to_mutate.values()]
+        fixed = {int(name.rsplit("_", 1)[1]) for name in names if name.startswith("fixed_")}
+        order = list(signature.user_inputs)
+        changed = signature.user_inputs_to_mutate.values()
+        return fixed | {self.given[order.index(name)] for name in changed}
+
+
+def _instance_of(
+    program: torch.export.ExportedProgram,
+    weights: dict[str, torch.Tensor],
+    gpu: Optional[int],
+    options: dict[str, Any],
+) -> Instance:
+    session = _shared_session(_options_for(gpu, options))
+    handle, path = tempfile.mkstemp(suffix=".pt2")
+    os.close(handle)
+    try:
+        torch.export.save(program, path)
+        model = session.load(path)
+    finally:
+        os.unlink(path)  # the library keeps it mapped
+    if gpu is not None:
+        known = set(program.graph_signature.inputs_to_buffers.values())
+        with torch.cuda.device(gpu):
+            model.bind({name: weights[name].contiguous() for name in known & weights.keys()})
+    return model.instance()
+
+
+class Runner:
+    """An exported graph's instance, called with the graph's inputs.
+
+    `mutated`: the positions of the inputs that the graph mutates.
+    """
+
+    def __init__(
+        self,
+        prepared: Program,
+        program: torch.export.ExportedProgram,
+        mutated: set[int],
+        gpu: Optional[int],
+        options: dict[str, Any],
+    ) -> None:
+        weights = {f"fixed_{at}": tensor for at, tensor in prepared.fixed.items()}
+        self.instance = _instance_of(program, weights, gpu, options)
+        self._given = list(zip(prepared.given, prepared.orders))
+        self._finish = [
+            int if is_size else _in_order(order)
+            for is_size, order in zip(prepared.is_size, prepared.output_orders)
+        ]
+        self._mutated = mutated
+        self._gpu = gpu
+        self._inputs_row, self._outputs_row = tensors.Row(), tensors.Row()
+        self._outputs: dict[_Sizes, list[Any]] = {}
+
+    def sizes(self, inputs: Sequence[Any]) -> _Sizes:
+        """The sizes of the tensors that a call gives."""
+        return tuple([inputs[position].shape for position, _ in self._given])
+
+    def knows(self, inputs: Sequence[Any]) -> bool:
+        """Whether a call of these sizes has been made."""
+        return self.sizes(inputs) in self._outputs
+
+    def __call__(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
+        given = [
+            inputs[position] if order is None else inputs[position].permute(order)
+            for position, order in self._given
+        ]
+        if self._gpu is None:
+            results = self._run(given, self.sizes(inputs), None)
+        else:
+            with torch.cuda.device(self._gpu):
+                stream = torch.cuda.current_stream().cuda_stream or tensors.DEFAULT_STREAM
+                results = self._run_on_gpu(given, self.sizes(inputs), stream)
+        return tuple([finish(result) for finish, result in zip(self._finish, results)])
+
+    def _run_on_gpu(
+        self, given: list[torch.Tensor], sizes: _Sizes, stream: int
+    ) -> list[Optional[torch.Tensor]]:
+        used = [tensor.contiguous() for tensor in given]
+        results = self._run(used, sizes, stream)
+        for (position, _), tensor, content in zip(self._given, given, used):
+            if position in self._mutated and content.data_ptr() != tensor.data_ptr():
+                tensor.detach().copy_(content.detach())
+        return results
+
+    def _run(
+        self, given: list[torch.Tensor], sizes: _Sizes, stream: Optional[int]
+    ) -> list[Optional[torch.Tensor]]:
+        self._inputs_row.fill(given)
+        known = self._outputs.get(sizes)
+        if known is None:
+            outputs = self.instance.call_row(self._inputs_row, stream=stream)
+            results = [None if output is None else tensors.to_torch(output) for output in outputs]
+            if len(self._outputs) == _SIZES_MAX:
+                self._outputs.clear()
+            self._outputs[sizes] = [
+                None if result is None else (result.shape, result.dtype) for result in results
+            ]
+            return results
+        # torch's own memory: it knows who still uses it, and gives a capture what is its own.
+        device = "cpu" if self._gpu is None else "cuda"
+        results = [
+            None if value is None else torch.empty(value[0], dtype=value[1], device=device)
+            for value in known
+        ]
+        self._outputs_row.fill(results)
+        self.instance.call_row(self._inputs_row, stream=stream, outputs=self._outputs_row)
+        return results
+
+
+class LeftToTorch:
+    """Whether a graph is left to torch, and the one warning that says why."""
+
+    def __init__(self) -> None:
+        self.is_for_good = False
+        self._has_warned = False
+
+    def warn(self, reason: str) -> None:
+        """Once for each graph."""
+        if not self._has_warned:
+            warnings.warn(f"lfarm leaves a graph to torch{reason}", stacklevel=4)
+        self._has_warned = True
+
+    def attempt(self, make: Callable[[], _Made]) -> Optional[_Made]:
+        """What `make` returns; None where it fails, and the graph is torch's from then on."""
+        try:
+            return make()
+        except (Unsuited, Error) as reason:
+            self.warn(f": {reason}")
+        except Exception as reason:  # torch.export says in many ways what it cannot export
+            text = str(reason).strip().split("\n")[0]
+            self.warn(f", which cannot export it: {text}")
+        self.is_for_good = True
+        return None
+
+    def can_run(self, runner: Runner, inputs: Sequence[Any]) -> bool:
+        """Whether the runner has a plan for the call. False for a call that is captured, too, for
+        whose sizes nothing is reserved."""
+        if is_capturing():
+            return runner.knows(inputs)
+        try:
+            return runner.instance.has_plan()
+        except Error as reason:  # a farm that is away is asked again
+            self.warn(f" as long as there is no plan: {reason}")
+            return False
+
+
+def is_capturing() -> bool:
+    """Whether torch captures a CUDA graph on this thread: no time to compile anything."""
+    return torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()

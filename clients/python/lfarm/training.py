@@ -1,0 +1,201 @@
+"""Training by plans: the forward and the backward graph of AOTAutograd, each one a model of its own.
+
+Parameters, buffers and gradients stay torch's memory and are given by pointer at every call, so that an
+optimiser's step changes no plan. What a plan cannot or need not compute stays torch's: random numbers are
+drawn by torch's generator before the call, and outputs that are views, such as a transposed weight that
+the backward graph needs, are made of what the plan returned or was given.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any, Callable, Iterator, Optional, Sequence
+
+import torch
+from torch._dynamo.backends.common import aot_autograd
+from torch._dynamo.exc import TorchDynamoException
+from torch._functorch.partitioners import min_cut_rematerialization_partition
+from torch.fx import GraphModule, Node
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from lfarm.graphs import LeftToTorch, Program, Runner, Unsuited, gpu_of, graph_of, meta_of
+
+_AnyGraph = Callable[..., Any]
+
+
+def needs_gradients(inputs: Sequence[Any]) -> bool:
+    """Whether a graph that is compiled for such inputs has to be differentiated."""
+    return torch.is_grad_enabled() and any(
+        isinstance(value, torch.Tensor) and value.requires_grad for value in inputs
+    )
+
+
+def _dropout(x: torch.Tensor, p: float, train: Optional[bool]) -> tuple[torch.Tensor, torch.Tensor]:
+    """aten.native_dropout by the numbers that eager draws on the processor."""
+    if p == 0 or train is False:
+        return x.clone(), torch.ones_like(x, dtype=torch.bool)
+    kept = torch.ops.aten.bernoulli.p(torch.empty_like(x), 1 - p)
+    return x * (kept * (1 / (1 - p) if p < 1 else 0)), kept.bool()
+
+
+def _decompositions() -> dict[Any, Callable[..., Any]]:
+    table = torch._decomp.core_aten_decompositions()
+    table = {op: rule for op, rule in table.items() if op is not torch.ops.aten.bernoulli.p}
+    return {**table, torch.ops.aten.native_dropout.default: _dropout}
+
+
+def _is_random(node: Node) -> bool:
+    return (
+        isinstance(node.target, torch._ops.OpOverload)
+        and torch.Tag.nondeterministic_seeded in node.target.tags
+    )
+
+
+def _is_view(node: Node) -> bool:
+    """Whether the node is a view of its first argument, with nothing else that is computed."""
+    is_view = getattr(node.target, "is_view", False)
+    return is_view and [one.name for one in node.all_input_nodes] == [str(node.args[0])]
+
+
+def _root(node: Node) -> Node:
+    while _is_view(node):
+        node = node.args[0]
+    return node
+
+
+# Random operators that read nothing but the sizes of a tensor.
+_BY_SIZES = {
+    "bernoulli.p",
+    "cauchy",
+    "exponential",
+    "geometric",
+    "log_normal",
+    "normal_functional",
+    "rand_like",
+    "randint_like",
+    "randint_like.low_dtype",
+    "randn_like",
+    "uniform",
+}
+
+
+class _Drawn:
+    """A node whose random numbers torch draws before the plan runs."""
+
+    def __init__(self, node: Node) -> None:
+        name = str(node.target).removeprefix("aten.").removesuffix(".default")
+        if node.all_input_nodes and name not in _BY_SIZES:
+            raise Unsuited(f"{node.target} draws by numbers that the graph computes")
+        self._node = node
+        self._arguments = torch.fx.map_arg(node.args, self._stand_in)
+        self._named = torch.fx.map_arg(node.kwargs, self._stand_in)
+        self.example = self._stand_in(node)  # like what is drawn, without drawing it
+
+    def _stand_in(self, node: Node) -> torch.Tensor:
+        value = meta_of(node)
+        if not isinstance(value, torch.Tensor) or not all(type(n) is int for n in value.shape):
+            raise Unsuited(f"{self._node.target} draws as many numbers as a call's sizes say")
+        return torch.empty_strided(
+            value.shape, value.stride(), dtype=value.dtype, device=value.device
+        )
+
+    def __call__(self) -> torch.Tensor:
+        return self._node.target(*self._arguments, **self._named)
+
+
+class _Parts:
+    """A graph's parts: `drawn` by torch, `planned` with the results of `drawn` as further inputs, and
+    `finish`, which makes the graph's outputs of all inputs and what `planned` returned.
+    """
+
+    def __init__(self, graph: GraphModule) -> None:
+        nodes = list(graph.graph.nodes)
+        inputs = [node for node in nodes if node.op == "placeholder"]
+        random = [node for node in nodes if _is_random(node)]
+        self.drawn = [_Drawn(node) for node in random]
+        (output,) = (node for node in nodes if node.op == "output")
+        results = [value for value in output.args[0] if isinstance(value, Node)]
+        given = [*inputs, *random]
+        roots = dict.fromkeys(_root(node) for node in results)
+        computed = [root for root in roots if root not in given]
+        body = [node for node in nodes if node not in given and node.op != "output"]
+        self.has_plan = bool(computed)
+        self.planned = graph_of(graph, given, body, computed)
+        views = [node for node in body if _root(node) in roots and node not in roots]
+        self.finish = graph_of(graph, [*given, *computed], views, output.args[0])
+        for part in (self.planned, self.finish):
+            part.graph.eliminate_dead_code()
+            part.recompile()
+
+
+class PlannedGraph:
+    """What AOTAutograd calls in a graph's place. Until there is a plan torch runs the graph."""
+
+    def __init__(self, graph: GraphModule, options: dict[str, Any]) -> None:
+        self._boxed_call = True  # torch gives a list, which is emptied: what was saved can go early
+        self._graph = graph
+        self._options = options
+        self._parts: Optional[_Parts] = None
+        self._runner: Optional[Runner] = None
+        self._left = LeftToTorch()
+
+    def __call__(self, inputs: list[Any]) -> Any:
+        values = list(inputs)
+        inputs.clear()
+        if not self._is_ready(values):
+            return self._graph(*values)
+        values += [draw() for draw in self._parts.drawn]
+        computed = self._runner(values) if self._runner else ()
+        return self._parts.finish(*values, *computed)
+
+    def _is_ready(self, values: list[Any]) -> bool:
+        if self._parts is None and not self._left.is_for_good:
+            self._left.attempt(lambda: self._prepare(values))
+        if self._left.is_for_good:
+            return False
+        return self._runner is None or self._left.can_run(self._runner, values)
+
+    def _prepare(self, values: list[Any]) -> None:
+        parts = _Parts(self._graph)
+        if parts.has_plan:
+            inputs = values + [draw.example for draw in parts.drawn]
+            prepared = Program(parts.planned, inputs, set())
+            self._runner = Runner(
+                prepared, prepared.export(), set(), gpu_of(inputs), self._options
+            )
+        self._parts = parts
+
+
+@contextlib.contextmanager
+def _without_mkldnn() -> Iterator[None]:
+    before = torch.backends.mkldnn.enabled
+    torch.backends.mkldnn.enabled = False
+    try:
+        yield
+    finally:
+        torch.backends.mkldnn.enabled = before
+
+
+def compiled(graph: GraphModule, inputs: Sequence[Any], options: dict[str, Any]) -> _AnyGraph:
+    """The graph with its derivatives, as torch.compile's backends return it."""
+
+    def compiler(part: GraphModule, _: Sequence[Any]) -> PlannedGraph:
+        return PlannedGraph(part, options)
+
+    differentiated = aot_autograd(
+        fw_compiler=compiler,
+        bw_compiler=compiler,
+        inference_compiler=compiler,
+        partition_fn=min_cut_rematerialization_partition,
+        decompositions=_decompositions(),
+    )
+    try:
+        # Attention as products and softmax, and recurrent layers as their steps: derivatives of torch's
+        # own kernels for them are kernels, too.
+        with sdpa_kernel(SDPBackend.MATH), _without_mkldnn():
+            return differentiated(graph, inputs)
+    except TorchDynamoException:  # Dynamo is to trace anew
+        raise
+    except Exception as reason:
+        LeftToTorch().warn(f", which cannot differentiate it: {str(reason).strip().splitlines()[0]}")
+        return graph

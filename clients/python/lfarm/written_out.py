@@ -1,0 +1,70 @@
+"""Operators of optimisers, written out: lists of tensors one by one, fused products and sums in two.
+
+`_foreach_add.Scalar([a, b], 1)` becomes `[add(a, 1), add(b, 1)]`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import torch
+
+_PREFIX = "_foreach_"
+
+# Where the operator on one tensor has another name.
+_NAMES = {
+    "maximum": "clamp_min",
+    "minimum": "clamp_max",
+    "norm": "linalg_vector_norm",
+    "zero": "zeros_like",
+}
+
+
+def _for_each(overload: Any) -> Callable[..., list[Any]]:
+    """The overload of a list as a function that applies the operator to each tensor."""
+    name = overload.overloadpacket.__name__[len(_PREFIX) :]
+    operator = getattr(torch.ops.aten, _NAMES.get(name, name))
+    parameters = overload._schema.arguments
+    is_list = {one.name: "[]" in str(one.type) or "List" in str(one.type) for one in parameters}
+
+    def apply(*arguments: Any, **named: Any) -> list[Any]:
+        given = dict(zip(is_list, arguments), **named)
+        count = len(next(value for key, value in given.items() if is_list[key]))
+        results = []
+        for index in range(count):
+            one = {key: value[index] if is_list[key] else value for key, value in given.items()}
+            value = one.pop("value", one.pop("scalars", None)) if name.startswith("addc") else None
+            alpha = one.pop("alpha", None)
+            extra = {} if value is None else {"value": value}
+            if alpha is not None:
+                extra["alpha"] = alpha
+            results.append(operator(*one.values(), **extra))
+        return results
+
+    return apply
+
+
+def _fma(a: Any, b: Any, c: Any) -> Any:
+    return a * b + c
+
+
+def _rules(target: Any) -> dict[Any, Callable[..., Any]]:
+    """How an operator and its variants are written out; nothing where it stays as it is."""
+    if target is torch.ops.prims.fma.default:
+        return {target: _fma}
+    if not isinstance(target, torch._ops.OpOverload):
+        return {}
+    name = target.overloadpacket.__name__
+    if not name.startswith(_PREFIX):
+        return {}
+    packet = getattr(torch.ops.aten, name.rstrip("_"))  # programs lose their in-place operators first
+    overloads = [getattr(packet, one) for one in packet.overloads() if not one.endswith("out")]
+    return {overload: _for_each(overload) for overload in overloads}
+
+
+def written_out(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+    """The program without such operators; the program itself where it has none."""
+    table: dict[Any, Callable[..., Any]] = {}
+    for target in {node.target for node in program.graph.nodes}:
+        table.update(_rules(target))
+    return program.run_decompositions(table) if table else program

@@ -1,0 +1,300 @@
+"""Training with torch.compile(backend="lfarm"): if these fail, gradients or steps are other than eager's,
+plans are made anew when weights change, or a graph that lfarm cannot hold stops the training."""
+
+import copy
+import warnings
+
+import lfarm
+import pytest
+from lfarm.model import Instance
+
+torch = pytest.importorskip("torch")
+from torch import nn  # noqa: E402: needs torch
+from torch.nn import functional as F  # noqa: E402
+
+from lfarm import compile as lfarm_compile  # noqa: E402
+
+if "lfarm" not in torch._dynamo.list_backends():
+    torch._dynamo.register_backend(lfarm_compile.backend, name="lfarm")
+
+OPTIONS = {"deadline": 600, "budget_candidates": 2, "threads": 1}
+STEPS = 20
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    torch.manual_seed(5)
+    torch._dynamo.reset()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message="lfarm leaves a graph to torch")
+        yield
+
+
+@pytest.fixture
+def exports(monkeypatch):
+    """What was exported."""
+    made = []
+    original = torch.export.export
+
+    def export(module, *arguments, **named):
+        made.append(module)
+        return original(module, *arguments, **named)
+
+    monkeypatch.setattr(torch.export, "export", export)
+    return made
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """The instance of each call, and whether it ran a plan."""
+    made = []
+    original = Instance.call_row
+
+    def call_row(self, *arguments, **named):
+        made.append((self, self.has_plan()))
+        return original(self, *arguments, **named)
+
+    monkeypatch.setattr(Instance, "call_row", call_row)
+    return made
+
+
+class Mlp(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.Linear(32, 32), nn.ReLU())
+        self.head = nn.Linear(32, 4)
+
+    def forward(self, x):
+        return self.head(self.layers(x))
+
+    def batch(self):
+        return torch.randn(8, 16), torch.randint(4, (8,))
+
+
+class Cnn(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(8, 8, 3, stride=2)
+        self.norm = nn.BatchNorm2d(8)
+        self.head = nn.Linear(8, 4)
+
+    def forward(self, x):
+        x = F.max_pool2d(F.relu(self.norm(self.first(x))), 2)
+        return self.head(F.relu(self.second(x)).mean((2, 3)))
+
+    def batch(self):
+        return torch.randn(4, 3, 12, 12), torch.randint(4, (4,))
+
+
+class Transformer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(50, 16)
+        self.place = nn.Parameter(0.1 * torch.randn(10, 16))
+        self.blocks = nn.ModuleList(Block(16, 2) for _ in range(2))
+        self.head = nn.Linear(16, 50)
+
+    def forward(self, tokens):
+        x = self.embed(tokens) + self.place
+        for block in self.blocks:
+            x = block(x)
+        return self.head(x).transpose(1, 2)
+
+    def batch(self):
+        tokens = torch.randint(50, (4, 11))
+        return tokens[:, :-1], tokens[:, 1:]
+
+
+class Block(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(2))
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+
+    def forward(self, x):
+        q, k, v = (
+            part.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+            for part in self.qkv(self.norms[0](x)).chunk(3, -1)
+        )
+        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.out(mixed.transpose(1, 2).flatten(2))
+        return x + self.mlp(self.norms[1](x))
+
+
+class Lstm(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lstm, self.head = nn.LSTM(6, 12, batch_first=True), nn.Linear(12, 4)
+
+    def forward(self, x):
+        return self.head(self.lstm(x)[0][:, -1])
+
+    def batch(self):
+        return torch.randn(4, 7, 6), torch.randint(4, (4,))
+
+
+def compiled(model, options=OPTIONS, **arguments):
+    return torch.compile(model, backend="lfarm", options=options, **arguments)
+
+
+OPTIMISERS = {
+    "sgd": lambda parameters: torch.optim.SGD(parameters, lr=0.1, momentum=0.9),
+    "adamw": lambda parameters: torch.optim.AdamW(parameters, lr=1e-2),
+}
+
+
+def train(model, forward, optimiser, steps=STEPS):
+    """The losses of `steps` steps on the same batches whatever the model."""
+    torch.manual_seed(7)
+    losses = []
+    for _ in range(steps):
+        x, y = model.batch()
+        optimiser.zero_grad()
+        loss = F.cross_entropy(forward(x), y)
+        loss.backward()
+        optimiser.step()
+        losses.append(loss.detach().clone())
+    return torch.stack(losses)
+
+
+@pytest.mark.parametrize("optimiser", OPTIMISERS)
+@pytest.mark.parametrize("kind", [Mlp, Cnn, Transformer, Lstm])
+def test_losses_are_eagers(kind, optimiser, farm, exports, calls, monkeypatch):
+    monkeypatch.setattr(torch._dynamo.config, "allow_rnn", True)
+    model = kind()
+    right = copy.deepcopy(model)
+    expected = train(right, right, OPTIMISERS[optimiser](right.parameters()))
+    losses = train(model, compiled(model), OPTIMISERS[optimiser](model.parameters()))
+    torch.testing.assert_close(losses, expected, rtol=1e-3, atol=1e-3)
+    assert losses[-1] != losses[0]
+    assert len(exports) == 2, "a forward and a backward graph, whatever the weights are by then"
+    assert len(calls) == 2 * STEPS and all(has_plan for _, has_plan in calls)
+    for name, buffer in right.named_buffers():
+        torch.testing.assert_close(dict(model.named_buffers())[name], buffer, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("foreach", [False, True])
+@pytest.mark.parametrize("optimiser", [torch.optim.SGD, torch.optim.AdamW])
+def test_an_optimisers_step_is_a_graph_of_its_own(optimiser, foreach, farm, exports, calls):
+    def steps(model, wrap):
+        torch.manual_seed(7)
+        named = {"momentum": 0.9} if optimiser is torch.optim.SGD else {"weight_decay": 0.1}
+        made = optimiser(model.parameters(), lr=1e-2, foreach=foreach, **named)
+        step = wrap(made.step)
+        for _ in range(6):
+            for parameter in model.parameters():
+                parameter.grad = torch.randn_like(parameter)
+            step()
+
+    model = Mlp()
+    right = copy.deepcopy(model)
+    steps(right, lambda step: step)
+    steps(model, compiled)
+    for ours, expected in zip(model.parameters(), right.parameters()):
+        torch.testing.assert_close(ours, expected, rtol=1e-4, atol=1e-5)
+    assert len(calls) >= 4, "the first steps make the optimiser's state"
+    assert len(exports) <= 4
+
+
+def test_dropout_draws_what_eager_does(farm, calls):
+    model = nn.Sequential(nn.Linear(16, 64), nn.Dropout(0.4), nn.Linear(64, 4))
+    ours, x = compiled(model), torch.randn(8, 16)
+    for seed in range(3):
+        results = []
+        for forward in (model, ours):
+            model.zero_grad()
+            torch.manual_seed(seed)
+            y = forward(x)
+            y.square().sum().backward()
+            results.append([y.detach(), *(p.grad.clone() for p in model.parameters())])
+        torch.testing.assert_close(results[1], results[0], rtol=1e-4, atol=1e-5)
+    assert len(calls) == 6
+
+
+def test_sizes_may_change(farm, exports):
+    model = Mlp()
+    ours = compiled(model, dynamic=True)
+    for rows in (4, 7, 3, 12):
+        x, grads = torch.randn(rows, 16, requires_grad=True), []
+        for forward in (model, ours):
+            x.grad = None
+            forward(x).square().sum().backward()
+            grads.append(x.grad)
+        torch.testing.assert_close(grads[1], grads[0], rtol=1e-4, atol=1e-5)
+    assert len(exports) == 2
+
+
+class Views(nn.Module):
+    """Outputs that are views of inputs, of parameters and of one another, in other orders than row-major."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(5, 3))
+
+    def forward(self, x):
+        y = x @ self.weight.t()
+        return y.t(), y[1:], self.weight.t(), x.t(), (y * 2).permute(1, 0), (y.sum(), x.shape[0])
+
+
+def test_outputs_may_be_views(farm):
+    model = Views()
+    ours, x = compiled(model), torch.randn(3, 4).t().requires_grad_()
+    for _ in range(2):
+        expected, results = model(x), ours(x)
+        assert results[-1][1] == expected[-1][1]
+        for result, right in zip([*results[:-1], results[-1][0]], [*expected[:-1], expected[-1][0]]):
+            torch.testing.assert_close(result, right)
+            assert result.stride() == right.stride()
+        grads = []
+        for outputs in (expected, results):
+            model.zero_grad()
+            sum(value.square().sum() for value in outputs[:-1]).backward(retain_graph=True)
+            grads.append(model.weight.grad.clone())
+        torch.testing.assert_close(grads[1], grads[0], rtol=1e-4, atol=1e-5)
+
+
+def test_weights_are_read_anew_once_training_is_over(farm):
+    model, x = Mlp(), torch.randn(8, 16)
+    ours = compiled(model)
+    for _ in range(2):
+        train(model, ours, torch.optim.SGD(model.parameters(), lr=0.1), steps=2)
+        with torch.no_grad():
+            torch.testing.assert_close(ours(x), model(x), rtol=1e-4, atol=1e-5)
+
+
+def test_one_graph_that_lfarm_cannot_hold_is_torchs(farm, calls):
+    def forward(x, w):
+        return torch.linalg.inv(x @ w).sum()
+
+    x, w = torch.eye(4), torch.randn(4, 4, requires_grad=True)
+    ours = compiled(forward)
+    with pytest.warns(UserWarning, match="lfarm leaves a graph to torch: .*linalg_inv") as told:
+        for _ in range(3):
+            w.grad = None
+            ours(x, w).backward()
+    assert len([one for one in told if "linalg_inv" in str(one.message)]) == 1
+    expected = torch.autograd.grad(forward(x, w), w)[0]
+    torch.testing.assert_close(w.grad, expected, rtol=1e-3, atol=1e-4)
+    assert len(calls) == 3, "the backward graph is a plan's"
+
+
+@pytest.mark.parametrize("what", ["option", "mode"])
+def test_what_it_is_told_wrongly_is_named(what):
+    model, x = Mlp(), torch.randn(8, 16)
+    wrong = {"options": {"treads": 1}} if what == "option" else {"mode": "max-autotun"}
+    near = "did you mean '(threads|max-autotune)'"
+    with pytest.raises(Exception, match=f"lfarm has no {what} .*{near}"):
+        torch.compile(model, backend="lfarm", **wrong)(x)
+
+
+@pytest.mark.parametrize("mode", ["default", "reduce-overhead", "max-autotune"])
+def test_modes_are_torchs(mode, monkeypatch):
+    opened = []
+    monkeypatch.setattr(
+        lfarm.graphs, "_shared_session", lambda options: opened.append(options) or 1 / 0
+    )
+    with torch.no_grad(), pytest.warns(UserWarning, match="division by zero"):
+        torch.compile(Mlp(), backend="lfarm", mode=mode)(torch.randn(8, 16))
+    assert opened == [{"budget_candidates": 512} if mode == "max-autotune" else {}]
