@@ -12,8 +12,10 @@ from lfarm._native import Error
 from lfarm.generation import generate, generator
 from lfarm.model import Instance, Model, Plan, Session, load, submit
 from lfarm.profile import Call, Kernel, Profile
+from lfarm.steps import AdamW, Sgd, TrainStep, train_step
 
 __all__ = [
+    "AdamW",
     "Call",
     "Error",
     "Instance",
@@ -22,8 +24,11 @@ __all__ = [
     "Plan",
     "Profile",
     "Session",
+    "Sgd",
+    "TrainStep",
     "generate",
     "generator",
     "load",
     "submit",
+    "train_step",
 ]

@@ -16,8 +16,9 @@ from typing import Any, Callable, Optional, Sequence
 import torch
 from torch.fx import GraphModule
 
-from lfarm import training
+from lfarm import graphs, training
 from lfarm.graphs import LeftToTorch, Program, Runner, gpu_of, is_capturing, lifted, meta_of
+from lfarm.model import Instance
 from lfarm.options import session_options
 
 # Sets of weights that are prepared for one graph; beyond them weights are given at every call.
@@ -95,6 +96,16 @@ class Compiled:
         if loaded is None or loaded.is_on_gpu and not self._left.can_run(loaded.runner, inputs):
             return self._original(*given)
         return loaded.runner(inputs)
+
+
+def instances() -> list[Instance]:
+    """What the graphs run on that torch.compile() made and still has, such as to profile them:
+
+    >>> with contextlib.ExitStack() as stack:
+    ...     profiles = [stack.enter_context(one.profile()) for one in instances()]
+    ...     train_one_step()
+    """
+    return list(graphs.instances)
 
 
 def backend(

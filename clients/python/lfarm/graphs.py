@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import tempfile
 import warnings
+import weakref
 from typing import Any, Callable, Optional, Sequence, TypeVar
 
 import torch
@@ -26,6 +27,9 @@ _Made = TypeVar("_Made")
 class Unsuited(Exception):
     """Why a graph is left to torch."""
 
+
+# The instances that graphs run on, while they live.
+instances: weakref.WeakSet[Instance] = weakref.WeakSet()
 
 # The sizes of a call's inputs.
 _Sizes = tuple[torch.Size, ...]
@@ -302,6 +306,7 @@ class Runner:
     ) -> None:
         weights = {f"fixed_{at}": tensor for at, tensor in prepared.fixed.items()}
         self.instance = _instance_of(program, weights, gpu, options)
+        instances.add(self.instance)
         self._given = list(zip(prepared.given, prepared.orders))
         self._finish = [
             int if is_size else _in_order(order)
