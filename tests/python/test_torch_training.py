@@ -2,6 +2,7 @@
 plans are made anew when weights change, or a graph that lfarm cannot hold stops the training."""
 
 import copy
+import pathlib
 import warnings
 
 import lfarm
@@ -17,6 +18,7 @@ from lfarm import compile as lfarm_compile  # noqa: E402
 if "lfarm" not in torch._dynamo.list_backends():
     torch._dynamo.register_backend(lfarm_compile.backend, name="lfarm")
 
+EXAMPLE = pathlib.Path(__file__).resolve().parents[2] / "clients" / "examples" / "learned_fft"
 OPTIONS = {"deadline": 600, "budget_candidates": 2, "threads": 1}
 STEPS = 20
 
@@ -173,6 +175,39 @@ def test_losses_are_eagers(kind, optimiser, farm, exports, calls, monkeypatch):
     assert len(calls) == 2 * STEPS and all(has_plan for _, has_plan in calls)
     for name, buffer in right.named_buffers():
         torch.testing.assert_close(dict(model.named_buffers())[name], buffer, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("optimiser", OPTIMISERS)
+def test_a_learned_transform_has_eagers_losses(optimiser, farm, exports, calls, monkeypatch):
+    monkeypatch.syspath_prepend(str(EXAMPLE))
+    import pipelines
+    import signals
+
+    n, bands = 16, 6
+    model = pipelines.Pipelines(n, bands)
+    with torch.no_grad():
+        model.analysis.angles.add_(0.05 * torch.randn_like(model.analysis.angles))
+
+    def losses(model, wrap):
+        torch.manual_seed(7)
+        objective = wrap(pipelines.Objective(model))
+        rates = {"sgd": 1e-3, "adamw": 3e-3}
+        made = OPTIMISERS[optimiser](model.parameters())
+        made.param_groups[0]["lr"] = rates[optimiser]
+        found = []
+        for _ in range(STEPS):
+            frames, segments = signals.batch(4, n)
+            made.zero_grad()
+            loss = objective(frames, segments, pipelines.reference(frames, segments, bands))
+            loss.backward()
+            made.step()
+            found.append(loss.detach().clone())
+        return torch.stack(found)
+
+    right = copy.deepcopy(model)
+    expected = losses(right, lambda objective: objective)
+    torch.testing.assert_close(losses(model, compiled), expected, rtol=1e-3, atol=1e-3)
+    assert len(exports) == 2 and all(has_plan for _, has_plan in calls)
 
 
 @pytest.mark.parametrize("foreach", [False, True])

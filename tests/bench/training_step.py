@@ -1,0 +1,131 @@
+"""Times one training step with eager, Inductor and lfarm: training_step.py [mlp|transformer] ...
+
+Needs torch, a farm (`lfarm up`) and the package lfarm. All run in one process, in turns of some steps each,
+and the ratios of their medians are printed. Where lfarm's time goes is printed by parts: forward plan,
+backward plan, and what lies beside the kernels.
+"""
+
+import argparse
+import contextlib
+import copy
+import statistics
+import time
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from lfarm import compile as lfarm_compile
+
+if "lfarm" not in torch._dynamo.list_backends():
+    torch._dynamo.register_backend(lfarm_compile.backend, name="lfarm")
+
+
+class Transformer(nn.Module):
+    def __init__(self, width=128, layers=2, words=256, length=64):
+        super().__init__()
+        self.embed, self.head = nn.Embedding(words, width), nn.Linear(width, words)
+        self.place = nn.Parameter(torch.zeros(length, width))
+        self.layers = nn.ModuleList(
+            nn.TransformerEncoderLayer(width, 4, 4 * width, 0.0, batch_first=True, norm_first=True)
+            for _ in range(layers)
+        )
+
+    def forward(self, tokens):
+        x = self.embed(tokens) + self.place
+        for layer in self.layers:
+            x = layer(x)
+        return self.head(x).transpose(1, 2)
+
+
+def mlp():
+    layers = [nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10)]
+    return nn.Sequential(*layers), (torch.randn(64, 784), torch.randint(10, (64,)))
+
+
+def transformer():
+    tokens = torch.randint(256, (8, 65))
+    return Transformer(), (tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous())
+
+
+MODELS = {"mlp": mlp, "transformer": transformer}
+
+
+def stepper(model, batch, backend, options):
+    """A function that does one step and returns the loss."""
+    x, y = batch
+    optimiser = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9)
+    named = {} if backend != "lfarm" else {"options": options}
+    forward = model if backend == "eager" else torch.compile(model, backend=backend, **named)
+
+    def step():
+        optimiser.zero_grad()
+        loss = F.cross_entropy(forward(x), y)
+        loss.backward()
+        optimiser.step()
+        return loss.item()
+
+    return step
+
+
+def parts(step):
+    """What lfarm's plans took in one step, in microseconds: the call and its kernels."""
+    with contextlib.ExitStack() as stack:
+        profiles = [stack.enter_context(one.profile()) for one in lfarm_compile.instances()]
+        step()
+    calls = [call for profile in profiles for call in profile.calls]
+    for call in sorted(calls, key=lambda call: call.start_ns):
+        kernels = sorted(call.kernels, key=lambda kernel: -kernel.time_ns)
+        busy = sum(kernel.time_ns for kernel in kernels)
+        slowest = ", ".join(f"{k.name} {k.time_ns / 1e3:.0f}" for k in kernels[:3])
+        print(
+            f"  plan of {len(kernels)} kernels: {call.wall_ns / 1e3:.0f} us,"
+            f" kernels {busy / 1e3:.0f} us, slowest {slowest}"
+        )
+
+
+def measure(name, rounds, options):
+    torch.manual_seed(0)
+    model, batch = MODELS[name]()
+    steps = {}
+    for backend in ("eager", "inductor", "lfarm"):
+        torch._dynamo.reset()
+        steps[backend] = stepper(copy.deepcopy(model), batch, backend, options)
+        for _ in range(5):
+            steps[backend]()
+    times = {backend: [] for backend in steps}
+    for _ in range(rounds):
+        for backend, step in steps.items():
+            step()
+            start = time.perf_counter()
+            for _ in range(5):
+                step()
+            times[backend].append((time.perf_counter() - start) / 5e-6)
+    medians = {backend: statistics.median(found) for backend, found in times.items()}
+    print(name, ", ".join(f"{backend} {value:.0f} us" for backend, value in medians.items()))
+    for backend in ("eager", "inductor"):
+        print(f"  lfarm / {backend}: {medians['lfarm'] / medians[backend]:.2f}")
+    parts(steps["lfarm"])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("models", nargs="*", default=list(MODELS), metavar="mlp|transformer")
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--budget", type=int, default=64, help="candidates of each search")
+    parser.add_argument("--threads", type=int, default=1)
+    given = parser.parse_args()
+    torch.set_num_threads(given.threads)
+    for name in given.models:
+        if name not in MODELS:
+            parser.error(f"no model {name!r}: {', '.join(MODELS)}")
+        options = {
+            "deadline": 1200,
+            "budget_candidates": given.budget,
+            "threads": given.threads,
+        }
+        measure(name, given.rounds, options)
+
+
+if __name__ == "__main__":
+    main()
