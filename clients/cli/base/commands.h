@@ -16,6 +16,7 @@
   X(plan_show)            \
   X(plan_score)           \
   X(plan_explain)         \
+  X(plan_io)              \
   X(plan_export)          \
   X(plan_import)          \
   X(plan_publish)         \

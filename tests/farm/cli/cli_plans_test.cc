@@ -3,6 +3,8 @@
 #include <clients/runtime/include/lfarm.h>
 
 #include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "tests/farm/cli/cli_testing.h"
 
@@ -123,6 +125,31 @@ TEST_F(CliPlans, FilesThatAreNotWhatTheyShouldBeAreNamed) {
   EXPECT_EQ(verified.wait(), 5) << verified.out();
   EXPECT_NE(verified.out().find("FAILED"), std::string::npos);
   expect_refusal(at("home", {"plan", "export", "-o", path("none")}), 2, "nothing to export");
+}
+
+// The plain programs need no farm; two models are compared at each of the sizes.
+TEST_F(CliPlans, IoSaysWhatACallMovesAndWhetherAnotherModelPays) {
+  std::string plain = said({"plan", "io", model("mlp_dynamic"), "--plain", "--device", "cpu"});
+  EXPECT_NE(plain.find("traffic"), std::string::npos) << plain;
+  std::string both = said({"plan", "io", model("mlp_dynamic"), model("mlp_dynamic"), "--plain",
+                           "--device", "cpu", "--sizes", "s0=2;s0=64", "--json"});
+  std::istringstream lines(both);
+  int64_t last = 0, count = 0;
+  for (std::string line; std::getline(lines, line); ++count) {
+    auto json = nlohmann::json::parse(line);
+    EXPECT_GT(json["first"]["plain"]["launches"].get<int64_t>(), 0);
+    auto bytes = json["first"]["plain"]["host_bytes"].get<int64_t>();
+    EXPECT_GT(bytes, last) << line;
+    last = bytes;
+    EXPECT_EQ(json["first"]["plain"], json["second"]["plain"]);
+    EXPECT_EQ(json["gate"]["cuda"]["saved_ns"], 0.0);
+    EXPECT_FALSE(json["gate"]["cpu"]["passes"].get<bool>());
+  }
+  EXPECT_EQ(count, 2);
+  std::string best = said({"plan", "io", model("mlp_dynamic"), "--device", "cpu", "--budget", "2"});
+  EXPECT_NE(best.find("best"), std::string::npos) << best;
+  expect_refusal({"plan", "io", model("mlp_dynamic"), "--plain", "--sizes", "s5=2"}, 2,
+                 "has no size s5");
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/ir/hlir/sizes.h"
+#include "common/plan/io_gate.h"
 
 namespace common {
 namespace {
@@ -28,6 +29,25 @@ TEST(IoProfile, CountsCallsTrafficAndWhatTheHostWaitsFor) {
   profile = io_profile(buffers, calls, outputs, {10});
   EXPECT_EQ(profile.host_output_bytes, 0);
   EXPECT_EQ(profile.synchronisations, 0);
+}
+
+// A spectral front end of 8,192 signals of 256 samples: the whole spectra go to the host, or the 16
+// greatest peaks of each alone.
+TEST(IoGate, PricesLaunchesWaitsAndBytes) {
+  IoProfile spectra{3, 0, 33'554'432, 184'549'376};
+  IoProfile peaks{4, 1, 1'048'576, 219'152'384};
+  const IoPrices& cuda = io_prices()[0];
+  EXPECT_EQ(cuda.target, "cuda");
+  IoScore score = io_score(spectra, peaks, cuda);
+  EXPECT_NEAR(score.saved_ns, 584'863.36, 1e-6);
+  EXPECT_NEAR(score.with_penalty_ns, -14'415'136.64, 1e-6);
+  EXPECT_NEAR(score.in_arena_ns, 604'863.36, 1e-6);
+  // The way back saves nothing, and has no wait that would be new.
+  IoScore back = io_score(peaks, spectra, cuda);
+  EXPECT_NEAR(back.saved_ns, -584'863.36, 1e-6);
+  EXPECT_EQ(back.with_penalty_ns, back.saved_ns);
+  // In one memory there is nothing to bring to the host.
+  EXPECT_LT(io_score(spectra, peaks, io_prices()[1]).saved_ns, 0);
 }
 
 TEST(IoProfile, RepresentativeSizesStayInTheirRanges) {
