@@ -136,6 +136,20 @@ NodeId random_normal(Context& c, const Shape& shape, DType d) {
   return is_double(d) ? normal_double(c, shape) : normal_float(c, shape);
 }
 
+NodeId random_kept(Context& c, const Shape& shape, double p) {
+  Expr count = common::element_count(shape);
+  bool fours = c.b.simplify(common::mod(count, kWords)).is_constant(0);
+  Drawn at = fours ? draw_by_fours(c, shape, c.b.simplify(numbers_taken(count, false)))
+                   : draw_by_threads(c, shape, false);
+  NodeId x = uniform_at(c, at);
+  return c.b.binary(BinaryOp::kLess, x, number_like(c, x, 1 - p));
+}
+
+NodeId scaled_where_kept(Context& c, NodeId x, NodeId kept, double p) {
+  NodeId factor = c.b.cast(kept, c.b.dtype(x));
+  return mul(c, mul(c, x, factor), p < 1 ? 1 / (1 - p) : 0);
+}
+
 NodeId random_exponential(Context& c, const Shape& shape, DType d) {
   NodeId x = random_uniform(c, shape, d);
   // Never 0, as PyTorch's: the logarithm of the greatest numbers is that of the next below 1.

@@ -42,4 +42,9 @@ NodeId random_normal(Context& c, const Shape& shape, DType d);
 // Exponential with rate 1.
 NodeId random_exponential(Context& c, const Shape& shape, DType d);
 
+// Dropout: whether each element is kept, with probability 1 - p, and x scaled by 1 / (1 - p) where
+// it is, else 0. Four neighbours share a counter where fours fill the tensor.
+NodeId random_kept(Context& c, const Shape& shape, double p);
+NodeId scaled_where_kept(Context& c, NodeId x, NodeId kept, double p);
+
 }  // namespace clients

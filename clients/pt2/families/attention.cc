@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "clients/pt2/aten/operators.h"
+#include "clients/pt2/aten/random_stream.h"
 #include "clients/pt2/aten/translate_math.h"
 
 namespace clients {
@@ -66,7 +67,6 @@ Weights weights_of(Context& c) {
   w.query = float_tensor(c, "query");
   w.key = float_tensor(c, "key");
   w.value = float_tensor(c, "value");
-  if (c.number("dropout_p", 0) != 0) c.refuse("dropout is random; export the model in eval mode");
   if (c.b.rank(w.query) < 2 || c.b.rank(w.key) < 2 || c.b.rank(w.value) < 2) {
     c.refuse("it takes matrices");
   }
@@ -108,7 +108,11 @@ Weights weights_of(Context& c) {
 
 void attention(Context& c) {
   Weights w = weights_of(c);
-  c.result(matmul(c, w.weights, w.value));
+  NodeId used = w.weights;
+  if (double p = c.number("dropout_p", 0); p != 0) {
+    used = scaled_where_kept(c, used, random_kept(c, c.b.shape(used), p), p);
+  }
+  c.result(matmul(c, used, w.value));
   // Fused forms also give the logarithm of each row's sum.
   if (!c.wants_output(1) || c.out_shape(1).size() + 1 != c.b.shape(w.scores).size()) return;
   std::vector<int> row = {c.b.rank(w.scores) - 1};
@@ -137,6 +141,9 @@ NodeId sum_to(Context& c, NodeId x, const Shape& shape) {
 // Gradients to query, key, value and the mask. The weights are computed as the forward pass
 // computes them, so that one graph with both passes has them once.
 void attention_backward(Context& c) {
+  if (c.number("dropout_p", 0) != 0) {
+    c.refuse("its dropout is drawn inside of the forward pass; export with the math backend");
+  }
   Weights w = weights_of(c);
   NodeId gradient = float_tensor(c, c.has("grad_out") ? "grad_out" : "grad_out_");
   int row = c.b.rank(w.scores) - 1;

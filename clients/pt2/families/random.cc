@@ -204,22 +204,6 @@ void multinomial(Context& c) {
 
 // ---- Dropout ---------------------------------------------------------------------------------
 
-// Whether each element is kept. Four neighbours share a counter where fours fill the tensor.
-NodeId kept(Context& c, const Shape& shape, double p) {
-  Expr count = common::element_count(shape);
-  bool fours = c.b.simplify(common::mod(count, 4)).is_constant(0);
-  Drawn at = fours ? draw_by_fours(c, shape, c.b.simplify(numbers_taken(count, false)))
-                   : draw_by_threads(c, shape, false);
-  NodeId x = c.b.philox(DType::kFloat32, at.seed, at.counter, at.subsequence, at.word);
-  return is_below(c, x, 1 - p);
-}
-
-double scale_of(double p) { return p < 1 ? 1 / (1 - p) : 0; }
-
-NodeId masked(Context& c, NodeId x, NodeId mask, double p) {
-  return mul(c, mul(c, x, c.b.cast(mask, c.b.dtype(x))), scale_of(p));
-}
-
 // Whether the operator draws; else its result is its input. `training` is what it does when its
 // call doesn't say.
 bool drops(Context& c, bool training) {
@@ -232,7 +216,7 @@ void dropout(Context& c) {
   if (!drops(c, false) || is_empty(c)) return;
   NodeId x = float_tensor(c, "input");
   double p = c.number("p", 0.5);
-  c.result(masked(c, x, kept(c, c.out_shape(), p), p));
+  c.result(scaled_where_kept(c, x, random_kept(c, c.out_shape(), p), p));
 }
 
 void native_dropout(Context& c) {
@@ -244,8 +228,8 @@ void native_dropout(Context& c) {
   if (is_empty(c)) return;
   NodeId x = float_tensor(c, "input");
   double p = c.number("p", 0.5);
-  NodeId mask = kept(c, c.out_shape(), p);
-  c.result(masked(c, x, mask, p));
+  NodeId mask = random_kept(c, c.out_shape(), p);
+  c.result(scaled_where_kept(c, x, mask, p));
   if (c.wants_output(1)) c.set(mask, 1);
 }
 
@@ -267,7 +251,7 @@ void feature_dropout(Context& c) {
   if (!drops(c, false) || is_empty(c)) return;
   NodeId x = float_tensor(c, "input");
   double p = c.number("p", 0.5);
-  c.result(mul(c, x, mul(c, noise(c, x, true, p), scale_of(p))));
+  c.result(mul(c, x, mul(c, noise(c, x, true, p), p < 1 ? 1 / (1 - p) : 0)));
 }
 
 // Self-normalising: dropped elements take the value -1.758, and mean and variance stay.
