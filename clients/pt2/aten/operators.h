@@ -26,6 +26,7 @@
   X(convolution, "Convolution")                             \
   X(creation, "Creation and conversion")                    \
   X(fourier, "Fourier transforms")                          \
+  X(histogram, "Histograms")                                \
   X(indexing, "Indexing")                                   \
   X(loss, "Losses")                                         \
   X(loss_backward, "Gradients of losses")                   \
