@@ -139,7 +139,8 @@ NodeId sum_to(Context& c, NodeId x, const Shape& shape) {
 }
 
 // Gradients to query, key, value and the mask. The weights are computed as the forward pass
-// computes them, so that one graph with both passes has them once.
+// computes them, so that one graph with both passes has them once. In half precision PyTorch rounds
+// what its products multiply: weights and gradients of scores.
 void attention_backward(Context& c) {
   if (c.number("dropout_p", 0) != 0) {
     c.refuse("its dropout is drawn inside of the forward pass; export with the math backend");
@@ -148,15 +149,15 @@ void attention_backward(Context& c) {
   NodeId gradient = float_tensor(c, c.has("grad_out") ? "grad_out" : "grad_out_");
   int row = c.b.rank(w.scores) - 1;
   NodeId to_weights = matmul(c, gradient, transposed(c, w.value));
-  NodeId sum = c.b.reduce(ReduceOp::kSum, mul(c, w.weights, to_weights), {row}, true);
-  NodeId to_scores = mul(c, w.weights, sub(c, to_weights, sum));
-  NodeId to_product = mul(c, to_scores, w.scale);
+  NodeId product = mul(c, gradient, float_tensor(c, "out"));
+  NodeId sum = c.b.reduce(ReduceOp::kSum, product, {row}, true);
+  NodeId to_scores = rounded(c, mul(c, w.weights, sub(c, to_weights, sum)));
   auto give = [&](NodeId x, size_t k) {
     if (c.wants_output(k)) c.result(sum_to(c, x, c.out_shape(k)), k);
   };
-  give(matmul(c, to_product, w.key), 0);
-  give(matmul(c, transposed(c, to_product), w.query), 1);
-  give(matmul(c, transposed(c, w.weights), gradient), 2);
+  give(mul(c, matmul(c, to_scores, w.key), w.scale), 0);
+  give(mul(c, matmul(c, transposed(c, to_scores), w.query), w.scale), 1);
+  give(matmul(c, transposed(c, rounded(c, w.weights)), gradient), 2);
   give(to_scores, 3);
 }
 

@@ -108,6 +108,22 @@ void embedding_backward(Context& c) {
                        {common::Coordinate{0, {}}, common::Coordinate{-1, Expr::index(rank - 1)}}));
 }
 
+// The n-th true place gives its gradient to the n-th element of the source.
+void masked_scatter_backward(Context& c) {
+  NodeId g = gradient_of(c);
+  NodeId mask = truth(c, c.tensor("mask"));
+  if (!c.b.can_expand(mask, c.b.shape(g))) c.refuse("the mask does not fit");
+  mask = flatten(c, c.b.expand(mask, c.b.shape(g)));
+  g = flatten(c, g);
+  Sizes shape = c.out_shape();
+  Expr count = c.b.simplify(common::element_count(shape));
+  NodeId order = add(c, c.b.scan(ScanOp::kSum, c.b.cast(mask, DType::kInt64), 0), -1.0);
+  NodeId place = c.b.select(mask, order, c.b.size_scalar(DType::kInt64, count));
+  NodeId base = c.b.full(c.b.dtype(g), {count}, 0);
+  NodeId out = c.b.scatter(ScatterMode::kAssign, base, g, {place}, {common::Coordinate{0, {}}});
+  c.set(c.b.reshape(out, shape));
+}
+
 }  // namespace
 
 void add_movement_backward_operators(OperatorTable* t) {
@@ -115,6 +131,7 @@ void add_movement_backward_operators(OperatorTable* t) {
   t->add("aten.slice_backward", slice_backward);
   t->add("aten.diagonal_backward", diagonal_backward);
   t->add("aten.unfold_backward", unfold_backward);
+  t->add("aten.masked_scatter_backward", masked_scatter_backward);
   t->add("aten.embedding_dense_backward", embedding_backward);
   t->add("aten.embedding_backward", embedding_backward);
 }

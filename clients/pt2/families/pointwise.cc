@@ -357,6 +357,33 @@ void mvlgamma(Context& c) {
   c.result(sum);
 }
 
+// x * 2^-exponent, in two steps, for one factor might not be a finite number.
+NodeId divided_by_power(Context& c, NodeId x, NodeId exponent) {
+  NodeId half = c.b.unary(UnaryOp::kFloor, mul(c, exponent, 0.5));
+  auto step = [&](NodeId power) {
+    return c.b.unary(UnaryOp::kExp2, c.b.unary(UnaryOp::kNeg, power));
+  };
+  return mul(c, mul(c, x, step(half)), step(sub(c, exponent, half)));
+}
+
+// A mantissa in [0.5, 1) and an exponent of two. The logarithm may be off by one next to a power.
+void frexp(Context& c) {
+  NodeId x = float_tensor(c, "self");
+  NodeId size = c.b.unary(UnaryOp::kAbs, x);
+  NodeId zero = number_like(c, x, 0);
+  NodeId plain = c.b.binary(
+      BinaryOp::kOr, c.b.binary(BinaryOp::kEqual, x, zero),
+      c.b.binary(BinaryOp::kOr, c.b.unary(UnaryOp::kIsNan, x), c.b.unary(UnaryOp::kIsInf, x)));
+  NodeId safe = c.b.select(plain, number_like(c, x, 1), size);
+  NodeId exponent = add(c, c.b.unary(UnaryOp::kFloor, c.b.unary(UnaryOp::kLog2, safe)), 1.0);
+  NodeId mantissa = divided_by_power(c, safe, exponent);
+  exponent = c.b.select(less(c, mantissa, 0.5), add(c, exponent, -1.0), exponent);
+  exponent = c.b.select(less(c, mantissa, 1), exponent, add(c, exponent, 1.0));
+  exponent = c.b.select(plain, zero, exponent);
+  c.result(divided_by_power(c, x, exponent));
+  if (c.wants_output(1)) c.result(exponent, 1);
+}
+
 void add_arithmetic(OperatorTable* t) {
   t->add("aten.add", [](Context& c) { add_scaled(c, false); });
   t->add("aten.sub", [](Context& c) { add_scaled(c, true); });
@@ -399,8 +426,9 @@ void add_arithmetic(OperatorTable* t) {
   t->add("aten.ldexp", [](Context& c) {
     NodeId x = float_tensor(c, "self");
     NodeId power_of_two = c.b.unary(UnaryOp::kExp2, c.b.cast(c.tensor("other"), c.b.dtype(x)));
-    c.result(c.b.binary(BinaryOp::kMul, x, power_of_two));
+    c.result(c.b.binary(BinaryOp::kMul, x, rounded(c, power_of_two)));
   });
+  t->add("aten.frexp", frexp);
 }
 
 void add_comparisons(OperatorTable* t) {

@@ -284,6 +284,7 @@ NodeId at_border(Context& c, const Sampler& s, NodeId p, double n) {
 struct Tap {
   NodeId index = 0;
   NodeId weight = 0;
+  NodeId inside = 0;
 };
 
 std::vector<Tap> taps_along(Context& c, const Sampler& s, NodeId place, double n) {
@@ -294,8 +295,9 @@ std::vector<Tap> taps_along(Context& c, const Sampler& s, NodeId place, double n
                       less(c, at_tap, n));
   };
   auto tap = [&](NodeId at_tap, NodeId weight) {
-    NodeId kept = c.b.select(inside(at_tap), weight, number_like(c, weight, 0));
-    return Tap{c.b.cast(at_tap, DType::kInt64), kept};
+    NodeId is_inside = inside(at_tap);
+    NodeId kept = c.b.select(is_inside, weight, number_like(c, weight, 0));
+    return Tap{c.b.cast(at_tap, DType::kInt64), kept, is_inside};
   };
   if (s.nearest) {
     NodeId whole = c.b.unary(UnaryOp::kRound, place);
@@ -316,16 +318,24 @@ std::vector<Tap> taps_along(Context& c, const Sampler& s, NodeId place, double n
   return out;
 }
 
-// The grid's last axis holds coordinates in [-1, 1], x first.
-void grid_sample(Context& c) {
-  NodeId x = float_tensor(c, "input");
-  NodeId grid = float_tensor(c, "grid");
+Sampler sampler_of(Context& c) {
   int64_t mode = c.integer("interpolation_mode", 0);
-  Sampler s{mode == 2 ? Kernel::kCubic : Kernel::kLinear, mode == 1, c.integer("padding_mode", 0),
-            c.flag("align_corners", false)};
+  return {mode == 2 ? Kernel::kCubic : Kernel::kLinear, mode == 1, c.integer("padding_mode", 0),
+          c.flag("align_corners", false)};
+}
+
+// Where a grid reads along one axis of an image.
+struct Along {
+  double size = 0;
+  NodeId place = 0;  // (batch, 1, *out), before the padding moves it
+  std::vector<Tap> taps;
+};
+
+// The grid's last axis holds coordinates in [-1, 1], x first.
+std::vector<Along> sampled(Context& c, const Sampler& s, NodeId x, NodeId grid) {
   int spatial = c.b.rank(x) - 2;
   if (spatial < 2 || spatial > 3 || c.b.rank(grid) != spatial + 2) c.refuse("the ranks differ");
-  std::vector<std::vector<Tap>> taps;
+  std::vector<Along> out;
   for (int k = 0; k < spatial; ++k) {
     Expr size = c.b.size(x, 2 + k);
     if (!size.is_constant()) c.refuse("symbolic sizes are not supported here");
@@ -333,30 +343,122 @@ void grid_sample(Context& c) {
     NodeId g = c.b.slice(grid, spatial + 1, spatial - 1 - k, 1);
     g = c.b.unsqueeze(c.b.squeeze(g, spatial + 1), 1);  // (batch, 1, *out)
     NodeId shifted = rounded(c, add(c, g, 1.0));
-    NodeId p = s.align ? rounded(c, mul(c, shifted, (n - 1) / 2))
-                       : rounded(c, add(c, rounded(c, mul(c, shifted, n / 2)), -0.5));
-    if (s.kernel == Kernel::kLinear) p = at_border(c, s, p, n);
-    taps.push_back(taps_along(c, s, p, n));
+    NodeId place = s.align ? rounded(c, mul(c, shifted, (n - 1) / 2))
+                           : rounded(c, add(c, rounded(c, mul(c, shifted, n / 2)), -0.5));
+    NodeId p = s.kernel == Kernel::kLinear ? at_border(c, s, place, n) : place;
+    out.push_back({n, place, taps_along(c, s, p, n)});
   }
+  return out;
+}
+
+// Calls `visit` with one tap of each axis, for every choice of them.
+template <class Visit>
+void for_corners(const std::vector<Along>& axes, Visit visit) {
+  size_t each = axes[0].taps.size();
+  size_t corners = 1;
+  for (size_t k = 0; k < axes.size(); ++k) corners *= each;
+  for (size_t corner = 0; corner < corners; ++corner) {
+    std::vector<size_t> chosen;
+    size_t rest = corner;
+    for (size_t k = 0; k < axes.size(); ++k, rest /= each) chosen.push_back(rest % each);
+    visit(chosen);
+  }
+}
+
+std::vector<Coordinate> image_coordinates(size_t spatial) {
+  std::vector<Coordinate> out = {{-1, Expr::index(0)}, {-1, Expr::index(1)}};
+  for (size_t k = 0; k < spatial; ++k) out.push_back({static_cast<int>(k), {}});
+  return out;
+}
+
+void grid_sample(Context& c) {
+  NodeId x = float_tensor(c, "input");
+  std::vector<Along> axes = sampled(c, sampler_of(c), x, float_tensor(c, "grid"));
   Sizes out = c.out_shape();
   NodeId total = c.b.full(c.b.dtype(x), out, 0);
-  size_t each = taps[0].size();
-  size_t corners = spatial == 2 ? each * each : each * each * each;
-  for (size_t corner = 0; corner < corners; ++corner) {
+  for_corners(axes, [&](const std::vector<size_t>& chosen) {
     std::vector<NodeId> indices;
     NodeId weight = number_like(c, x, 1);
-    std::vector<Coordinate> coordinates = {{-1, Expr::index(0)}, {-1, Expr::index(1)}};
-    size_t rest = corner;
-    for (int k = 0; k < spatial; ++k, rest /= each) {
-      const Tap& tap = taps[at(k)][rest % each];
+    for (size_t k = 0; k < axes.size(); ++k) {
+      const Tap& tap = axes[k].taps[chosen[k]];
       weight = rounded(c, mul(c, weight, tap.weight));
       indices.push_back(tap.index);
-      coordinates.push_back({k, {}});
     }
-    NodeId value = c.b.gather(x, indices, out, coordinates);
+    NodeId value = c.b.gather(x, indices, out, image_coordinates(axes.size()));
     total = rounded(c, add(c, total, rounded(c, mul(c, value, weight))));
-  }
+  });
   c.result(total);
+}
+
+// How much a place moves with its coordinate: not at all where the padding holds it, and backwards
+// where a reflection has turned it.
+NodeId place_slope(Context& c, const Sampler& s, const Along& axis) {
+  double n = axis.size;
+  NodeId p = axis.place;
+  NodeId slope = number_like(c, p, s.align ? (n - 1) / 2 : n / 2);
+  if (s.padding == 0) return c.b.expand(slope, c.b.shape(p));
+  if (s.padding == 2) {
+    double low = s.align ? 0 : -0.5;
+    double span = s.align ? n - 1 : n;
+    if (span <= 0) return mul(c, p, 0.0);
+    NodeId away = add(c, p, -low);
+    NodeId flips = c.b.unary(UnaryOp::kFloor,
+                             div(c, c.b.unary(UnaryOp::kAbs, away), number_like(c, away, span)));
+    NodeId odd = c.b.binary(BinaryOp::kMod, flips, number_like(c, flips, 2));
+    NodeId turned = c.b.binary(BinaryOp::kNotEqual, less(c, away, 0), truth(c, odd));
+    slope = c.b.select(turned, c.b.unary(UnaryOp::kNeg, slope), slope);
+    p = reflected(c, p, low, span);
+  }
+  NodeId moves = c.b.binary(BinaryOp::kAnd, c.b.binary(BinaryOp::kLess, number_like(c, p, 0), p),
+                            less(c, p, n - 1));
+  return c.b.select(moves, slope, number_like(c, slope, 0));
+}
+
+// Gradients to the image, added up where its elements were read, and to the grid, by how the
+// weights of the two neighbours along an axis change.
+void grid_sample_backward(Context& c) {
+  NodeId x = float_tensor(c, "input");
+  NodeId g = c.b.cast(c.tensor("grad_output"), c.b.dtype(x));
+  Sampler s = sampler_of(c);
+  std::vector<Along> axes = sampled(c, s, x, float_tensor(c, "grid"));
+  size_t spatial = axes.size();
+  Sizes out = c.b.shape(g);
+  NodeId zero = number_like(c, x, 0);
+  NodeId to_image = c.b.full(c.b.dtype(x), c.b.shape(x), 0);
+  std::vector<NodeId> to_place(spatial, zero);
+  if (s.kernel == Kernel::kCubic) c.refuse("the gradient of cubic sampling is not supported");
+  for_corners(axes, [&](const std::vector<size_t>& chosen) {
+    std::vector<NodeId> indices;
+    NodeId weight = number_like(c, x, 1);
+    for (size_t k = 0; k < spatial; ++k) {
+      const Tap& tap = axes[k].taps[chosen[k]];
+      weight = mul(c, weight, tap.weight);
+      indices.push_back(c.b.expand(tap.index, out));
+    }
+    NodeId share = c.b.expand(mul(c, g, weight), out);
+    to_image = c.b.scatter(ScatterMode::kAdd, to_image, share, indices, image_coordinates(spatial));
+    if (s.nearest) return;
+    NodeId product = mul(c, g, c.b.gather(x, indices, out, image_coordinates(spatial)));
+    NodeId value = c.b.reduce(ReduceOp::kSum, product, {1}, true);
+    for (size_t k = 0; k < spatial; ++k) {
+      NodeId term = chosen[k] == 0 ? c.b.unary(UnaryOp::kNeg, value) : value;
+      for (size_t other = 0; other < spatial; ++other) {
+        if (other != k) term = mul(c, term, axes[other].taps[chosen[other]].weight);
+      }
+      NodeId inside = axes[k].taps[chosen[k]].inside;
+      to_place[k] = add(c, to_place[k], c.b.select(inside, term, zero));
+    }
+  });
+  c.result(to_image);
+  if (!c.wants_output(1)) return;
+  std::vector<NodeId> columns;
+  Shape column = c.out_shape(1);
+  column.back() = 1;
+  for (size_t k = spatial; k-- > 0;) {
+    NodeId moved = mul(c, to_place[k], place_slope(c, s, axes[k]));
+    columns.push_back(c.b.reshape(moved, column));
+  }
+  c.result(c.b.concat(columns, static_cast<int>(column.size()) - 1), 1);
 }
 
 void pixel_shuffle(Context& c) {
@@ -434,6 +536,8 @@ void add_resample_operators(OperatorTable* t) {
   for (const char* name : {"aten.grid_sampler", "aten.grid_sampler_2d", "aten.grid_sampler_3d"}) {
     t->add(name, grid_sample);
   }
+  t->add("aten.grid_sampler_2d_backward", grid_sample_backward);
+  t->add("aten.grid_sampler_3d_backward", grid_sample_backward);
   t->add("aten.pixel_shuffle", pixel_shuffle);
   t->add("aten.pixel_unshuffle", pixel_unshuffle);
 }

@@ -65,6 +65,63 @@ void cdist(Context& c) {
   c.result(last_norm(c, sub(c, rows, columns), c.number("p", 2)));
 }
 
+// How a p-norm of differences changes with each of them, times the norm's gradient; both have a
+// last axis of one. Zero where the norm is.
+NodeId through_distance(Context& c, NodeId difference, NodeId distance, NodeId g) {
+  double p = c.number("p", 2);
+  NodeId size = c.b.unary(UnaryOp::kAbs, difference);
+  NodeId sign = c.b.unary(UnaryOp::kSign, difference);
+  NodeId slope;
+  if (p == 0) return mul(c, mul(c, sign, g), 0.0);
+  if (p == 1) return mul(c, sign, g);
+  if (std::isinf(p)) {
+    NodeId greatest = c.b.binary(BinaryOp::kEqual, size, distance);
+    slope = c.b.select(greatest, sign, number_like(c, sign, 0));
+  } else {
+    NodeId ratio = div(c, size, distance);
+    NodeId power = p == 2 ? ratio : c.b.binary(BinaryOp::kPow, ratio, number_like(c, ratio, p - 1));
+    slope = mul(c, sign, power);
+  }
+  NodeId none =
+      c.b.binary(BinaryOp::kOr, c.b.binary(BinaryOp::kEqual, size, number_like(c, size, 0)),
+                 c.b.binary(BinaryOp::kEqual, distance, number_like(c, distance, 0)));
+  return c.b.select(none, number_like(c, slope, 0), mul(c, slope, g));
+}
+
+// The gradient to x1; that to x2 is asked for with the operands exchanged.
+void cdist_backward(Context& c) {
+  NodeId a = float_tensor(c, "x1");
+  NodeId b = float_tensor(c, "x2");
+  int rank = c.b.rank(a);
+  if (rank < 2 || c.b.rank(b) < 2) c.refuse("it takes matrices");
+  NodeId difference = sub(c, c.b.unsqueeze(a, rank - 1), c.b.unsqueeze(b, c.b.rank(b) - 2));
+  NodeId distance = float_tensor(c, "cdist");
+  NodeId g = float_tensor(c, "grad_output");
+  NodeId parts = through_distance(c, difference, c.b.unsqueeze(distance, c.b.rank(distance)),
+                                  c.b.unsqueeze(g, c.b.rank(g)));
+  c.result(c.b.reduce(ReduceOp::kSum, parts, {c.b.rank(parts) - 2}));
+}
+
+void pdist_backward(Context& c) {
+  NodeId x = float_tensor(c, "self");
+  const Sizes shape = c.b.shape(x);
+  if (shape.size() != 2 || !shape[0].is_constant()) c.refuse("it takes a matrix of known height");
+  NodeId distance = float_tensor(c, "pdist");
+  Expr number = c.b.size(distance, 0);
+  Pairs pairs = triangle(c, shape[0].constant(), shape[0].constant(), 1, false, number);
+  auto index = [&](NodeId row) { return c.b.expand(c.b.unsqueeze(row, 1), {number, shape[1]}); };
+  auto rows = [&](NodeId row) {
+    return c.b.gather(x, {index(row)}, {number, shape[1]}, along(2, 0));
+  };
+  NodeId difference = sub(c, rows(pairs.row), rows(pairs.column));
+  NodeId g = float_tensor(c, c.has("grad_output") ? "grad_output" : "grad");
+  NodeId parts = through_distance(c, difference, c.b.unsqueeze(distance, 1), c.b.unsqueeze(g, 1));
+  NodeId out = c.b.scatter(ScatterMode::kAdd, c.b.full(c.b.dtype(x), shape, 0), parts,
+                           {index(pairs.row)}, along(2, 0));
+  c.result(c.b.scatter(ScatterMode::kAdd, out, c.b.unary(UnaryOp::kNeg, parts),
+                       {index(pairs.column)}, along(2, 0)));
+}
+
 void pdist(Context& c) {
   NodeId x = float_tensor(c, "self");
   const Sizes shape = c.b.shape(x);
@@ -352,6 +409,8 @@ void add_special_operators(OperatorTable* t) {
   t->add("aten.dist", dist);
   t->add("aten.cdist", cdist);
   t->add("aten._cdist_forward", cdist);
+  t->add("aten._cdist_backward", cdist_backward);
+  t->add("aten._pdist_backward", pdist_backward);
   t->add("aten.pdist", pdist);
   t->add("aten._pdist_forward", pdist);
   t->add("aten.diagonal_scatter", diagonal_scatter);
