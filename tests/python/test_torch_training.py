@@ -76,8 +76,9 @@ class Mlp(nn.Module):
 class Cnn(nn.Module):
     def __init__(self):
         super().__init__()
-        self.first, self.second = nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(8, 8, 3, stride=2)
-        self.norm = nn.BatchNorm2d(8)
+        # A bias before a norm has no gradient but rounding, which AdamW makes a step of.
+        self.first, self.norm = nn.Conv2d(3, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8)
+        self.second = nn.Conv2d(8, 8, 3, stride=2)
         self.head = nn.Linear(8, 4)
 
     def forward(self, x):
