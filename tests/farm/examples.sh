@@ -57,6 +57,7 @@ export PYTHONPATH=$scratch/site
 expect 'plan: Plan(id=' "$python" "$root/clients/examples/run.py" "$model" 3 16
 if "$python" -c 'import torch' 2>/dev/null; then
   expect 'the same as eager' "$python" "$root/clients/examples/compile.py"
+  expect 'both losses are' "$python" "$root/clients/examples/train.py"
 else
-  echo "SKIPPED the PyTorch example: $python has no torch"
+  echo "SKIPPED the PyTorch examples: $python has no torch"
 fi

@@ -44,14 +44,17 @@ def test_pip_installs_it_into_an_environment_of_its_own(tmp_path, fixture):
     if "LFARM_PRELOAD" in environment:
         environment["LD_PRELOAD"] = environment["LFARM_PRELOAD"]
     script = (
-        "import lfarm, numpy, pathlib\n"
+        "import importlib.metadata, lfarm, numpy, pathlib\n"
         f"model = lfarm.load({str(fixture('mlp') / 'model.pt2')!r}, deadline=0)\n"
         "print(model(numpy.zeros((3, 16), numpy.float32)).shape)\n"
         "print(pathlib.Path(lfarm.__file__).parent)\n"
+        "for point in importlib.metadata.distribution('lfarm').entry_points:\n"
+        "    print(point.group, point.name, point.value)\n"
     )
     out = run(place / "bin" / "python", "-c", script, env=environment, cwd=tmp_path)
     assert "(3, 4)" in out
     assert str(place) in out, "the package came from elsewhere"
+    assert "torch_dynamo_backends lfarm lfarm.compile:backend" in out
 
 
 def test_type_hints_hold(tmp_path):

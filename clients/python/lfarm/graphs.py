@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import threading
 import warnings
 import weakref
 from typing import Any, Callable, Optional, Sequence, TypeVar
@@ -314,6 +315,7 @@ class Runner:
         ]
         self._mutated = mutated
         self._gpu = gpu
+        self._turn = threading.Lock()  # of the rows
         self._inputs_row, self._outputs_row = tensors.Row(), tensors.Row()
         self._outputs: dict[_Sizes, list[Any]] = {}
 
@@ -331,9 +333,10 @@ class Runner:
             for position, order in self._given
         ]
         if self._gpu is None:
-            results = self._run(given, self.sizes(inputs), None)
+            with self._turn:
+                results = self._run(given, self.sizes(inputs), None)
         else:
-            with torch.cuda.device(self._gpu):
+            with self._turn, torch.cuda.device(self._gpu):
                 stream = torch.cuda.current_stream().cuda_stream or tensors.DEFAULT_STREAM
                 results = self._run_on_gpu(given, self.sizes(inputs), stream)
         return tuple([finish(result) for finish, result in zip(self._finish, results)])

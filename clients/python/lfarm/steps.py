@@ -4,7 +4,7 @@
 >>> step = lfarm.train_step(program, lfarm.AdamW(rate=1e-3))
 >>> for x, y in batches:
 ...     loss = step(x, y)
->>> module.load_state_dict(step.parameters())
+>>> module.load_state_dict(step.parameters(), strict=False)
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class TrainStep:
         }
 
     def parameters(self) -> dict[str, Any]:
-        """The part of state_dict() that the module itself has."""
+        """The part of state_dict() that the module itself has: what the step trains or else writes."""
         return {
             name: tensors.to_torch(self.instance.state(inner))
             for name, inner in self._states.items()
