@@ -29,8 +29,8 @@ class TorchAllocator:
     def __init__(self) -> None:
         import torch  # type: ignore[import,unused-ignore]
 
-        torch.cuda.init()
-        self._torch = torch
+        self._torch: Any = torch  # torch's own functions are partly without types
+        self._torch.cuda.init()
 
     def allocate(self, size: int, device: int, stream: int) -> Optional[int]:
         try:

@@ -207,12 +207,12 @@ class Output:
 _lent: dict[int, Any] = {}
 
 
-@_Deleter  # type: ignore[misc]
+@_Deleter  # type: ignore[misc,untyped-decorator]
 def _release(managed: Any) -> None:
     _lent.pop(ctypes.addressof(managed.contents), None)
 
 
-@_CapsuleEnd  # type: ignore[misc]
+@_CapsuleEnd  # type: ignore[misc,untyped-decorator]
 def _capsule_end(capsule: int) -> None:
     # A capsule that was taken bears another name, and its taker releases it.
     if _api.PyCapsule_IsValid(capsule, b"dltensor"):
@@ -232,7 +232,7 @@ def to_torch(output: Output) -> Any:
     """The output as a torch tensor. On a GPU torch's current stream there has to be the call's."""
     import torch  # type: ignore[import,unused-ignore]
 
-    return torch.from_dlpack(output)
+    return torch.from_dlpack(output)  # type: ignore[attr-defined,unused-ignore]
 
 
 def like(output: Optional[Output], arrays: list[Any]) -> Any:
