@@ -217,13 +217,15 @@ def call(name: str, *arguments: object) -> None:
 class Handle:
     """An object of the library, freed with this one."""
 
+    _pointer_type = c_void_p  # when the interpreter ends, modules lose their names before objects go
+
     def __init__(self, pointer: c_void_p, free: str) -> None:
         self.pointer = pointer
         self._free = getattr(library, free)
 
     def close(self) -> None:
         """Frees the object now."""
-        pointer, self.pointer = self.pointer, c_void_p()
+        pointer, self.pointer = self.pointer, self._pointer_type()
         if pointer:
             self._free(pointer)
 
