@@ -74,6 +74,7 @@ void nll_loss_backward(Context& c) {
   line[static_cast<size_t>(axis)] = c.b.size(x, axis);
   NodeId column = positions(c, c.b.size(x, axis), axis, rank, c.b.dtype(label));
   int64_t ignored = c.integer("ignore_index", -100);
+  c.check_index(label, {c.b.size(x, axis), false, ignored});
   NodeId skipped = c.b.binary(BinaryOp::kEqual, label, c.b.scalar_int(c.b.dtype(label), ignored));
   NodeId gradient = in_result(c, "grad_output");
   if (is_mean(c)) gradient = div(c, gradient, in_result(c, "total_weight"));

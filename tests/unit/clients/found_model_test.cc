@@ -94,6 +94,7 @@ common::Plan plan_of(const Model& model) {
 
 TEST(Signature, GivesAFoundModelItsNamesAndItsCall) {
   Model model = fixture("kv_step");
+  model.user_outputs[0].gradient_of = "layer.weight";
   common::Plan plan = plan_of(model);
   auto found = model_of(plan, signature_text(model, plan.key.graph_hash));
   ASSERT_TRUE(found.ok()) << found.error().message;
@@ -102,6 +103,7 @@ TEST(Signature, GivesAFoundModelItsNamesAndItsCall) {
   EXPECT_EQ(found->user_input_is_complex, model.user_input_is_complex);
   ASSERT_EQ(found->user_outputs.size(), model.user_outputs.size());
   EXPECT_EQ(found->user_outputs[0].graph_output, model.user_outputs[0].graph_output);
+  EXPECT_EQ(found->user_outputs[0].gradient_of, "layer.weight");
 
   auto plain = model_of(plan, "");
   ASSERT_TRUE(plain.ok());

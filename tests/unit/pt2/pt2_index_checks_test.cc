@@ -231,6 +231,25 @@ TEST(IndexChecks, LabelsThatAreToBeIgnoredAreRight) {
   EXPECT_EQ(found(model, {x, integers({0, -1, 4})}), std::vector<int64_t>{1});
 }
 
+TEST(IndexChecks, LabelsOfALossesGradientAreChecked) {
+  Program p;
+  p.input("g", {}).input("x", {3, 4}).input("i", {3}, ScalarType::kInt64).input("w", {});
+  p.tensor("y", {3, 4});
+  p.node("aten.nll_loss_backward.default",
+         {tensor("grad_output", "g"),
+          tensor("self", "x"),
+          tensor("target", "i"),
+          {"reduction", int64_t{2}},
+          {"ignore_index", int64_t{-100}},
+          tensor("total_weight", "w")},
+         "y");
+  clients::Model model = translated(p.output("y"));
+  HostTensor one = HostTensor::zeros(DType::kFloat32, {}).value();
+  HostTensor x = HostTensor::zeros(DType::kFloat32, {3, 4}).value();
+  EXPECT_EQ(found(model, {one, x, integers({0, -100, 3}), one}), std::vector<int64_t>{kNone});
+  EXPECT_EQ(found(model, {one, x, integers({0, -100, 4}), one}), std::vector<int64_t>{2});
+}
+
 // t[f(i)] for an f that keeps its results in range.
 class Provable : public testing::Test {
  protected:
