@@ -81,6 +81,13 @@ std::string page() {
          "no bundled case holds the operator alone. The last family is refused, with a message "
          "that "
          "says what to change.\n\n"
+         "Operators on lists (`aten._foreach_add`) are taken apart into the plain operators. Of "
+         "the "
+         "operators on graphs, wrappers, `cond`, `scan` of a constant length and `while_loop` over "
+         "a "
+         "counter are translated. `aten.nonzero` is the one core ATen operator beside the random "
+         "ones "
+         "that is refused.\n\n"
          "Ties of sorts that PyTorch calls unstable come out in the order of a stable sort; "
          "`lfarm check` takes any order of equal elements there.\n\n"
          "Made by `LFARM_UPDATE_GOLDEN=1 test_operators_page`.\n";
