@@ -235,6 +235,7 @@ void declare_plan_io(CommandLine* line) {
                 "Values of sizes that may change, as s0=1;s0=64;s0=8192 (default: middling ones)");
   command.flag("--plain", &options->plain_only, "Look for no plan: the plain programs alone");
   command.flag("--json", &options->json, "Print JSON, a line for each of the sizes");
+  add_target_option(&command, &options->farm);
   add_compile_options(&command, &options->farm, &options->budget);
 }
 
