@@ -10,7 +10,8 @@ struct ParsedCommandLine {
   int exit_code = 0;
 };
 
-// Prints help and version to standard output, and what is wrong as one line to standard error.
+// Prints help and version to standard output, help as well where there are no arguments, and what
+// is wrong as one line to standard error.
 ParsedCommandLine parse_command_line(int argc, const char* const* argv);
 
 }  // namespace clients

@@ -28,6 +28,31 @@ CLI::App* parent_of(CLI::App* app, std::string_view name) {
   return nullptr;
 }
 
+OptionText text_of(const CLI::Option& option) {
+  OptionText text;
+  text.is_positional = option.get_positional();
+  text.name = option.get_name(text.is_positional, false);
+  if (option.get_type_size() != 0) text.type = option.get_type_name();
+  text.what = option.get_description();
+  text.heading = option.get_group();
+  return text;
+}
+
+void add_texts(const CLI::App& app, const std::string& before, std::vector<CommandText>* texts) {
+  for (const CLI::App* sub : app.get_subcommands({})) {
+    if (sub->get_group().empty()) continue;
+    CommandText text;
+    text.name = before + sub->get_name();
+    text.what = sub->get_description();
+    text.is_group = sub->get_require_subcommand_min() > 0;
+    for (const CLI::Option* option : sub->get_options()) {
+      if (option != sub->get_help_ptr()) text.options.push_back(text_of(*option));
+    }
+    texts->push_back(std::move(text));
+    add_texts(*sub, texts->back().name + " ", texts);
+  }
+}
+
 }  // namespace
 
 CommandValue& CommandValue::required() {
@@ -65,6 +90,16 @@ CommandValue& CommandValue::check(std::string (*problem)(const std::string& text
   return *this;
 }
 
+CommandValue& CommandValue::stands_for(std::string (*meant)(const std::string& text)) {
+  option_->transform(CLI::Validator(
+      [meant](std::string& text) {
+        text = meant(text);
+        return std::string();
+      },
+      ""));
+  return *this;
+}
+
 template <class T>
 CommandValue Command::value(const char* name, T* into, const char* type, const char* what) {
   return CommandValue(app_->add_option(name, *into, what)->type_name(type));
@@ -80,6 +115,8 @@ template CommandValue Command::value(const char*, double*, const char*, const ch
 void Command::flag(const char* name, bool* into, const char* what) {
   app_->add_flag(name, *into, what);
 }
+
+void Command::heading(const char* name) { app_->option_defaults()->group(name); }
 
 void Command::when_read(std::function<void()> step) {
   app_->parse_complete_callback(std::move(step));
@@ -100,6 +137,12 @@ Command CommandLine::add(const char* name, const char* what, std::function<int()
     if (!chosen_) chosen_ = run;
   });
   return Command(command);
+}
+
+std::vector<CommandText> CommandLine::texts() const {
+  std::vector<CommandText> texts;
+  add_texts(*app_, "", &texts);
+  return texts;
 }
 
 }  // namespace clients

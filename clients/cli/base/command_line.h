@@ -6,6 +6,7 @@
 #include <functional>
 #include <initializer_list>
 #include <string>
+#include <vector>
 
 namespace CLI {  // NOLINT(readability-identifier-naming): as the library calls itself
 class App;
@@ -28,6 +29,8 @@ class CommandValue {
   CommandValue& one_of(std::initializer_list<const char*> words);
   // `problem` says what is wrong with a text; empty: nothing.
   CommandValue& check(std::string (*problem)(const std::string& text));
+  // `meant` is what a text stands for, before checks that are added later see it.
+  CommandValue& stands_for(std::string (*meant)(const std::string& text));
 
  private:
   CLI::Option* option_;
@@ -42,6 +45,9 @@ class Command {
   template <class T>
   CommandValue value(const char* name, T* into, const char* type, const char* what);
   void flag(const char* name, bool* into, const char* what);
+  // Options that are declared from here on are listed below this heading; "Options": among the
+  // command's own.
+  void heading(const char* name);
   // Called once the command was chosen and its values are read, before it runs. One at most.
   void when_read(std::function<void()> step);
   // Works, and is not listed.
@@ -49,6 +55,22 @@ class Command {
 
  private:
   CLI::App* app_;
+};
+
+// What one option or value of a command is, for whoever writes about commands.
+struct OptionText {
+  std::string name;  // "--farm"; "model" of a value that is given by its position
+  std::string type;  // "ENDPOINT"; empty for a flag
+  std::string what;
+  std::string heading;  // see Command::heading
+  bool is_positional = false;
+};
+
+struct CommandText {
+  std::string name;  // "submit", "cache ls"; "cache" for a group
+  std::string what;
+  bool is_group = false;  // needs one of the commands below it
+  std::vector<OptionText> options;
 };
 
 class CommandLine {
@@ -61,6 +83,8 @@ class CommandLine {
   // is added first. `run` returns the process's exit code and prints errors itself; it keeps alive
   // what the command's values are read into.
   Command add(const char* name, const char* what, std::function<int()> run);
+  // All commands that are listed, those of a group or below another after it.
+  std::vector<CommandText> texts() const;
   // The command that the user chose, its values read; empty before parsing.
   std::function<int()> chosen() { return std::move(chosen_); }
 

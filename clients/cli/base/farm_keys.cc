@@ -146,7 +146,7 @@ Status prepare_worker_keys(const StateDirectory& state, int64_t count) {
 }
 
 Result<std::string> prepare_farm_keys(const StateDirectory& state) {
-  LFARM_RETURN_IF_ERROR(common::make_directories(state.path));
+  LFARM_RETURN_IF_ERROR(state.make());
   LFARM_ASSIGN_OR_RETURN(common::KeyPair farm, common::load_or_create_key_pair(state.farm_key()));
   LFARM_ASSIGN_OR_RETURN(common::KeyPair worker,
                          common::load_or_create_key_pair(state.worker_key()));

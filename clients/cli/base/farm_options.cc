@@ -1,6 +1,7 @@
 #include "clients/cli/base/farm_options.h"
 
 #include <charconv>
+#include <filesystem>
 
 #include "clients/runtime/farm/state_directory.h"
 #include "clients/runtime/model/instance.h"
@@ -11,6 +12,10 @@
 
 namespace clients {
 namespace {
+
+// As help lists them; the first is the library's for what is said to be of no other.
+constexpr const char* kOwnHeading = "Options";
+constexpr const char* kFarmHeading = "Farm";
 
 std::string device_problem(const std::string& text) {
   if (common::is_device_name(text)) return "";
@@ -27,7 +32,50 @@ std::string in_flight_problem(const std::string& text) {
   return fits ? "" : common::cat("Value ", text, " not in range 1 to ", common::kInFlightMax);
 }
 
+std::string model_problem(const std::string& path) {
+  std::error_code ignored;
+  std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  bool is_lacking = path.ends_with("/model.pt2") && !common::file_exists(path) &&
+                    std::filesystem::is_directory(folder, ignored);
+  return is_lacking ? common::cat("the folder ", folder.string(),
+                                  " has no model.pt2; name the file that torch.export.save wrote")
+                    : "";
+}
+
+// "cuda-sm_90a": a number and, of some, a letter.
+bool is_gpu_target(std::string_view name) {
+  constexpr std::string_view kBegin = "cuda-sm_";
+  if (!name.starts_with(kBegin)) return false;
+  std::string_view version = name.substr(kBegin.size());
+  size_t digits = std::min(version.find_first_not_of("0123456789"), version.size());
+  std::string_view letter = version.substr(digits);
+  return digits >= 2 && digits <= 3 && (letter.empty() || letter == "a" || letter == "f");
+}
+
+std::string target_problem(const std::string& name) {
+  constexpr std::string_view kKnown[] = {"cpu",
+                                         "cpu-x86_64",
+                                         "cpu-x86_64-avx2",
+                                         "cpu-x86_64-avx512",
+                                         "cpu-x86_64-avx512bf16",
+                                         "cpu-x86_64-amxbf16",
+                                         "cpu-aarch64",
+                                         "cuda"};
+  if (is_gpu_target(name)) return "";
+  std::string all;
+  for (std::string_view known : kKnown) {
+    if (name == known) return "";
+    all += common::cat(known, ", ");
+  }
+  return common::cat(name, " is no target; there are ", all, "and cuda-sm_N, such as cuda-sm_90a");
+}
+
 }  // namespace
+
+std::string model_file(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::is_directory(path, ignored) ? common::cat(path, "/model.pt2") : path;
+}
 
 common::Result<common::FoundDevice> device_of(const FarmOptions& options) {
   auto found = common::find_device(options.device);
@@ -66,19 +114,26 @@ std::string machine_of(const FarmOptions& options) {
 }
 
 void add_model_argument(Command* command, std::string* model) {
-  command->value("model", model, "MODEL.pt2", "What torch.export.save wrote").required();
+  command
+      ->value("model", model, "MODEL.pt2", "What torch.export.save wrote; of a folder, model.pt2")
+      .required()
+      .stands_for(model_file)
+      .check(model_problem);
 }
 
 void add_state_option(Command* command, FarmOptions* farm) {
+  command->heading(kFarmHeading);
   command->value("--state", &farm->state, "DIR",
                  "State directory: cache, keys and logs of the farm on this machine\n"
                  "(default: $LFARM_STATE, $XDG_STATE_HOME/lfarm or ~/.local/state/lfarm)");
   command->when_read([farm] {
     if (farm->state.empty()) farm->state = common::default_state_directory();
   });
+  command->heading(kOwnHeading);
 }
 
 void add_farm_options(Command* command, FarmOptions* farm) {
+  command->heading(kFarmHeading);
   command
       ->value("--farm", &farm->farm, "ENDPOINT",
               "The farm's endpoint, such as tcp://127.0.0.1:7171")
@@ -118,9 +173,11 @@ void add_device_option(Command* command, FarmOptions* farm) {
 }
 
 void add_target_option(Command* command, FarmOptions* farm) {
-  command->value("--target", &farm->target, "NAME",
-                 "What plans are for, such as cuda-sm_90a, or cuda for that of the farm's GPUs;\n"
-                 "this machine needs no such device (default: that of --device)");
+  command
+      ->value("--target", &farm->target, "NAME",
+              "What plans are for, such as cuda-sm_90a, or cuda for that of the farm's GPUs;\n"
+              "this machine needs no such device (default: that of --device)")
+      .check(target_problem);
   farm->elsewhere = true;
 }
 
@@ -144,8 +201,7 @@ void add_numerics_option(Command* command, std::string* numerics) {
 
 void add_compile_options(Command* command, FarmOptions* farm, BudgetOptions* budget,
                          const char* seed) {
-  add_farm_options(command, farm);
-  add_process_options(command, farm);
+  command->heading("Search");
   command->value("--budget", &budget->candidates, "N", "Candidates to try at most (default: 64)")
       .in_range(int64_t{1}, int64_t{1} << 40);
   command->value("--time", &budget->seconds, "S", "Seconds to search at most").in_range(0.001, 1e7);
@@ -165,6 +221,9 @@ void add_compile_options(Command* command, FarmOptions* farm, BudgetOptions* bud
       "--only-reverify", &budget->only_reverify,
       "Where an earlier compiler's plan can be made anew, that is all: no search follows");
   add_numerics_option(command, &budget->numerics);
+  command->heading(kFarmHeading);
+  add_process_options(command, farm);
+  add_farm_options(command, farm);
 }
 
 }  // namespace clients

@@ -53,6 +53,8 @@ common::Result<common::Target> target_of(const FarmOptions& options);
 // else empty: any.
 std::string machine_of(const FarmOptions& options);
 
+// A path to a model: of a folder, the model.pt2 within. Other texts stay as they are.
+std::string model_file(const std::string& path);
 // The model file, by position.
 void add_model_argument(Command* command, std::string* model);
 // --state. Every command has it, by itself or among the following.

@@ -1,14 +1,16 @@
 #include "clients/cli/base/progress.h"
 
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <limits>
+#include <span>
 
 #include "clients/cli/base/report.h"
+#include "clients/cli/base/wrap.h"
 #include "common/base/cat.h"
 #include "common/base/clock.h"
 
@@ -18,13 +20,6 @@ namespace {
 using common::cat;
 
 constexpr int64_t kLineEveryNs = 2'000'000'000;
-
-// Columns of the terminal; a line that is longer would not stay one line.
-size_t terminal_width() {
-  winsize size{};
-  bool known = ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
-  return known ? size.ws_col - size_t{1} : size_t{79};
-}
 
 // "3.4x"
 std::string ratio_text(double ratio) {
@@ -47,31 +42,47 @@ double left_ms_of(const common::Progress& progress, uint64_t budget_ms) {
   return std::isinf(left_ms) ? 0 : left_ms;
 }
 
-// "search     12/64 candidates, best 4.1 ms, plain 4.1 ms (1.00x), expected 1.2 ms, 2 workers,
-// about 9 s left". What is expected is an estimate, and of interest while nothing measured is as
-// good.
-std::string progress_line(const common::Progress& progress, uint64_t budget_ms) {
-  std::string line = progress.stage;
-  line.resize(std::max<size_t>(line.size(), 10), ' ');
-  line += cat(' ', progress.candidates_done);
-  if (progress.candidates_total != 0) line += cat('/', progress.candidates_total);
-  line += " candidates";
-  auto best = static_cast<double>(progress.best_ns);
-  if (best > 0) line += cat(", best ", duration_text(best));
-  if (auto plain = static_cast<double>(progress.baseline_ns); plain > 0) {
-    line += cat(", plain ", duration_text(plain));
-    if (best > 0) line += cat(" (", ratio_text(plain / best), ")");
+// One part of the line. Parts of the highest rank are left out first where a line is too long.
+struct Part {
+  std::string text;
+  int rank;
+};
+
+std::string joined(std::span<const Part> parts, int rank_max) {
+  std::string line;
+  for (const Part& part : parts) {
+    if (!part.text.empty() && part.rank <= rank_max) line += part.text;
   }
-  auto expected = static_cast<double>(progress.expected_ns);
-  bool has_hope = expected > 0 && (best == 0 || expected < best);
-  if (has_hope) line += cat(", expected ", duration_text(expected));
-  line += cat(", ", progress.workers, progress.workers == 1 ? " worker" : " workers");
-  double left_ms = left_ms_of(progress, budget_ms);
-  if (left_ms > 0) line += cat(", about ", duration_text(left_ms * 1e6), " left");
   return line;
 }
 
 }  // namespace
+
+std::string progress_line(const common::Progress& progress, uint64_t budget_ms, size_t width) {
+  std::string stage = progress.stage;
+  stage.resize(std::max<size_t>(stage.size(), 10), ' ');
+  std::string count = cat(' ', progress.candidates_done);
+  if (progress.candidates_total != 0) count += cat('/', progress.candidates_total);
+  auto best = static_cast<double>(progress.best_ns);
+  auto plain = static_cast<double>(progress.baseline_ns);
+  auto expected = static_cast<double>(progress.expected_ns);
+  std::string ratio = best > 0 && plain > 0 ? cat(" (", ratio_text(plain / best), ")") : "";
+  bool has_hope = expected > 0 && (best == 0 || expected < best);
+  double left_ms = left_ms_of(progress, budget_ms);
+  const std::array<Part, 8> parts{{
+      {stage, 0},
+      {count, 0},
+      {" candidates", 3},
+      {best > 0 ? cat(", best ", duration_text(best)) : "", 1},
+      {plain > 0 ? cat(", plain ", duration_text(plain), ratio) : "", 2},
+      {has_hope ? cat(", expected ", duration_text(expected)) : "", 4},
+      {cat(", ", progress.workers, progress.workers == 1 ? " worker" : " workers"), 5},
+      {left_ms > 0 ? cat(", about ", duration_text(left_ms * 1e6), " left") : "", 0},
+  }};
+  int rank = 5;
+  while (rank > 0 && joined(parts, rank).size() > width) --rank;
+  return joined(parts, rank);
+}
 
 Progress::Progress(bool quiet) : terminal_(::isatty(STDERR_FILENO) != 0), quiet_(quiet) {}
 
@@ -79,7 +90,7 @@ Progress::~Progress() { clear(); }
 
 void Progress::show(const std::string& line) {
   if (terminal_) {
-    std::string fitting = line.substr(0, terminal_width());
+    std::string fitting = line.substr(0, terminal_width(STDERR_FILENO));
     std::string padded = fitting;
     padded.resize(std::max(padded.size(), width_), ' ');
     std::fprintf(stderr, "\r%s", padded.c_str());
@@ -102,7 +113,8 @@ void Progress::update(const common::Progress& progress, uint64_t budget_ms) {
   if (!terminal_ && !due) return;
   last_stage_ = progress.stage;
   last_line_ns_ = now;
-  show(progress_line(progress, budget_ms));
+  size_t width = terminal_ ? terminal_width(STDERR_FILENO) : std::string::npos;
+  show(progress_line(progress, budget_ms, width));
 }
 
 void Progress::clear() {

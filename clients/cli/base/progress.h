@@ -8,6 +8,12 @@
 
 namespace clients {
 
+// "search     12/64 candidates, best 4.1 ms, plain 4.1 ms (1.00x), expected 1.2 ms, 2 workers,
+// about 9 s left". What is expected is an estimate, and is said while nothing measured is as good.
+// Where all of that takes more than `width` columns, parts are left out from the least important
+// on; the stage, the candidates' number and the time that is left never are.
+std::string progress_line(const common::Progress& progress, uint64_t budget_ms, size_t width);
+
 class Progress {
  public:
   // Writes to standard error. `quiet`: only to a terminal.

@@ -101,8 +101,7 @@ void declare_print(CommandLine* line) {
   add_model_argument(&command, &options->model);
   command
       .value(
-          "--stage", &options->stage,
-          "hlir|layouts|roll|regions|egraph|candidates|program|nests|source|plan|signature",
+          "--stage", &options->stage, "STAGE",
           "hlir: the translated graph. layouts: with its images' axes in the target's order.\n"
           "roll: with repeated layers as loops. regions: cut at the loops. egraph: after "
           "rewriting.\n"

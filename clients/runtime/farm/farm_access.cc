@@ -23,6 +23,12 @@ Result<common::PublicKey> trusted_key(const FarmAccess& access, const std::strin
   return offered;
 }
 
+common::Status check_endpoint(const std::string& endpoint) {
+  if (endpoint.find("://") != std::string::npos) return {};
+  return common::invalid_input(
+      cat("the endpoint '", endpoint, "' names no transport; write tcp://", endpoint, " (--farm)"));
+}
+
 }  // namespace
 
 std::string running_farm(const StateDirectory& state) {
@@ -51,6 +57,7 @@ Result<PlanTrust> trust_of_met(const FarmAccess& access, const MetFarm& farm) {
 }
 
 Result<FarmClientOptions> client_options(const FarmAccess& access, const std::string& endpoint) {
+  LFARM_RETURN_IF_ERROR(check_endpoint(endpoint));
   FarmClientOptions out;
   out.endpoint = endpoint;
   out.revocations = access.state.revocations();
@@ -71,7 +78,7 @@ Result<FarmClientOptions> client_options(const FarmAccess& access, const std::st
     server_key = farm.public_key;
   }
   LFARM_RETURN_IF_ERROR(common::check_curve_key(server_key, "--farm-key"));
-  if (access.keys.empty()) LFARM_RETURN_IF_ERROR(common::make_directories(state.path));
+  if (access.keys.empty()) LFARM_RETURN_IF_ERROR(state.make());
   std::string path = access.keys.empty() ? state.client_keys() : access.keys;
   LFARM_ASSIGN_OR_RETURN(common::KeyPair own, common::load_or_create_key_pair(path));
   out.keys = common::ClientKeys{std::move(own), server_key};

@@ -26,15 +26,21 @@ struct flock whole_file(short type) {
   return lock;
 }
 
+constexpr const char* kRemedy = "; choose a directory of yours with --state or $LFARM_STATE";
+
 }  // namespace
 
+common::Status StateDirectory::make() const {
+  common::Status made = common::make_directories(path);
+  return made.ok() ? made : common::invalid_input(cat(made.error().message, kRemedy));
+}
+
 Result<std::unique_ptr<FarmLock>> FarmLock::try_take(const StateDirectory& state) {
-  LFARM_RETURN_IF_ERROR(common::make_directories(state.path));
+  LFARM_RETURN_IF_ERROR(state.make());
   std::string path = state.lock_file();
   int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (fd < 0) {
-    return common::invalid_input(cat("cannot open ", path, ": ", std::strerror(errno),
-                                     "; choose a directory of yours with --state"));
+    return common::invalid_input(cat("cannot open ", path, ": ", std::strerror(errno), kRemedy));
   }
   std::unique_ptr<FarmLock> lock(new FarmLock(fd));
   struct flock wanted = whole_file(F_WRLCK);

@@ -9,9 +9,12 @@
 
 namespace clients {
 
-// Paths only; nothing is created by asking.
+// Nothing is created by asking for paths.
 struct StateDirectory {
   std::string path;
+
+  // Creates the directory where it is missing. kInvalidInput also says how another one is chosen.
+  common::Status make() const;
 
   // Where the store is opened; the same directory that coordinators get.
   const std::string& store() const { return path; }

@@ -46,10 +46,10 @@ class CliErrors : public CliTest {
 };
 
 TEST_F(CliErrors, WrongUsage) {
-  Invocation none = lfarm({});
-  expect_error(none, 2, "lfarm --help");
   Invocation unknown = lfarm({"frobnicate"});
-  expect_error(unknown, 2, "--help");
+  expect_error(unknown, 2, "'lfarm' has no command 'frobnicate'; see 'lfarm --help'");
+  Invocation group = lfarm({"cache"});
+  expect_error(group, 2, "needs one of its commands: stats, ls");
   Invocation missing = lfarm({"submit"});
   expect_error(missing, 2, "'lfarm submit --help'");
   Invocation value = lfarm({"submit", model("mlp"), "--budget", "many"});
@@ -64,7 +64,48 @@ TEST_F(CliErrors, WrongUsage) {
   expect_error(job, 2, "job");
 }
 
+TEST_F(CliErrors, MistypedWordsAreToldTheNearest) {
+  Invocation command = lfarm({"submt", model("mlp")});
+  expect_error(command, 2, "'lfarm' has no command 'submt'; the nearest is 'submit'");
+  Invocation below = lfarm({"cache", "stat"});
+  expect_error(below, 2, "'lfarm cache' has no command 'stat'; the nearest is 'stats'");
+  Invocation option = lfarm({"submit", model("mlp"), "--budgt", "3"});
+  expect_error(option, 2, "'lfarm submit' has no option --budgt; the nearest is '--budget'");
+  Invocation assigned = lfarm({"submit", model("mlp"), "--numeric=strict"});
+  expect_error(assigned, 2, "has no option --numeric; the nearest is '--numerics'");
+}
+
+TEST_F(CliErrors, UnknownTargetsAreRefusedBeforeAFarmIsAsked) {
+  for (const char* name : {"banana", "cuda-sm_", "cuda-sm_9000", "cpu-x86"}) {
+    Invocation submit = lfarm({"submit", model("mlp"), "--target", name});
+    expect_error(submit, 2, std::string(name) + " is no target; there are cpu, cpu-x86_64, ");
+  }
+  EXPECT_FALSE(std::filesystem::exists(state())) << "a farm was started";
+}
+
+TEST_F(CliErrors, AFolderStandsForTheModelWithin) {
+  Invocation folder = lfarm({"print", "--stage", "hlir", fixture("mlp")});
+  EXPECT_EQ(folder.wait(), 0) << folder.err();
+  std::filesystem::create_directories(path("hollow"));
+  Invocation hollow = lfarm({"submit", path("hollow")});
+  expect_error(hollow, 2, path("hollow") + " has no model.pt2");
+}
+
+TEST_F(CliErrors, AStateDirectoryThatCannotBeMadeNamesTheOption) {
+  write("file", "");
+  Invocation submit = lfarm({"submit", model("mlp"), "--state", path("file") + "/state"});
+  EXPECT_EQ(submit.wait(), 2);
+  EXPECT_NE(submit.err().find("cannot create directory " + path("file") + "/state"),
+            std::string::npos)
+      << submit.err();
+  EXPECT_NE(submit.err().find("--state or $LFARM_STATE"), std::string::npos) << submit.err();
+}
+
 TEST_F(CliErrors, HelpIsNoError) {
+  Invocation alone = lfarm({});
+  EXPECT_EQ(alone.wait(), 0);
+  EXPECT_NE(alone.out().find("  submit"), std::string::npos) << alone.out();
+  EXPECT_EQ(alone.err(), "");
   for (const char* command : {"up", "submit", "run", "check", "print", "plan", "cache", "status",
                               "workers", "jobs", "cancel", "replay", "doctor"}) {
     Invocation help = lfarm({command, "--help"});
@@ -143,6 +184,8 @@ TEST_F(CliErrors, NoFarm) {
   expect_error(far, 2, "--farm-key");
   Invocation malformed = lfarm({"status", "--farm", "nowhere"});
   expect_error(malformed, 2, "nowhere");
+  Invocation bare = lfarm({"status", "--farm", "127.0.0.1:1"});
+  expect_error(bare, 2, "write tcp://127.0.0.1:1");
 }
 
 TEST_F(CliErrors, BusyPort) {

@@ -83,6 +83,27 @@ TEST(Commands, EachIsListedWithADescriptionAndHasHelp) {
   EXPECT_NE(hidden.text.find("Usage: lfarm check-worker"), std::string::npos) << hidden.text;
 }
 
+// Tests have no terminal, so that help is made for 79 columns.
+TEST(Commands, HelpFitsATerminal) {
+  for (const char* command : {"up", "submit", "run", "check", "print", "doctor", "report"}) {
+    std::istringstream lines(help_of({command}).text);
+    for (std::string line; std::getline(lines, line);) {
+      EXPECT_LE(line.size(), 79u) << command << ": " << line;
+    }
+  }
+}
+
+TEST(Commands, CommonOptionsAreBelowTheirOwnHeadings) {
+  std::string help = help_of({"submit"}).text;
+  size_t own = help.find("\nOptions:"), search = help.find("\nSearch:"),
+         farm = help.find("\nFarm:");
+  ASSERT_NE(farm, std::string::npos) << help;
+  EXPECT_LT(own, search);
+  EXPECT_LT(search, farm);
+  EXPECT_LT(help.find("  --json"), search) << help;
+  EXPECT_LT(farm, help.find("  --farm-key")) << help;
+}
+
 TEST(Commands, GroupsAskForTheirCommand) {
   for (const CommandGroup& group : kCommandGroups) {
     const char* arguments[] = {"lfarm", group.name};

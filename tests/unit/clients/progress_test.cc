@@ -57,6 +57,23 @@ TEST(ProgressLine, TheBestIsMeasuredAndWhatIsExpectedIsSaidWhileItIsLess) {
             "search     10 candidates, best 120 us, plain 240 us (2.00x), 2 workers\n");
 }
 
+TEST(ProgressLine, NarrowTerminalsKeepTheTimeThatIsLeft) {
+  common::Progress progress = tenth_of_a_search();
+  progress.best_ns = 120'000;
+  progress.baseline_ns = 240'000;
+  progress.expected_ns = 100'000;
+  std::string whole = progress_line(progress, 0, 200);
+  EXPECT_EQ(whole,
+            "search     10/100 candidates, best 120 us, plain 240 us (2.00x), expected 100 us, "
+            "2 workers, about 18.0 s left");
+  EXPECT_EQ(progress_line(progress, 0, whole.size()), whole);
+  EXPECT_EQ(progress_line(progress, 0, 100),
+            "search     10/100 candidates, best 120 us, plain 240 us (2.00x), expected 100 us, "
+            "about 18.0 s left");
+  EXPECT_EQ(progress_line(progress, 0, 60), "search     10/100, best 120 us, about 18.0 s left");
+  EXPECT_EQ(progress_line(progress, 0, 20), "search     10/100, about 18.0 s left");
+}
+
 TEST(ProgressLine, ADiskThatTakesNothingIsSaidOnceAnEpisode) {
   common::Progress well = tenth_of_a_search(), stuck = well;
   stuck.stage = "waiting for the farm's disk";
