@@ -71,7 +71,7 @@ export function clock(date) {
 
 const TONES = {
   ok: 'good', done: 'good', compile_error: 'warn', wrong: 'bad', crash: 'bad', hang: 'bad',
-  infra: 'warn', failed: 'bad', pending: 'calm', open: 'calm',
+  infra: 'warn', failed: 'bad', cancelled: 'calm', pending: 'calm', open: 'calm',
 };
 
 export function pill(word) {

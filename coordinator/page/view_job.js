@@ -118,8 +118,8 @@ export class JobView {
 
   showState(job) {
     const {course} = this;
-    const ended = this.ended ? `It ${job.state === 'done' ? 'took' : 'failed after'} ` +
-      `${span(job.elapsed_ms)}.` : `It is ${job.phase}, ${span(job.elapsed_ms)} after it began.`;
+    const verb = {done: 'took', cancelled: 'was cancelled after'}[job.state] ?? 'failed after';
+    const ended = this.ended ? `It ${verb} ${span(job.elapsed_ms)}.` : `It is ${job.phase}, ${span(job.elapsed_ms)} after it began.`;
     const resumed = course.resumed ? ' It goes on from before a restart of the coordinator: times ' +
       'count from there.' : '';
     setText(this.state, ended + resumed);

@@ -78,6 +78,20 @@ Json workers_json(const StatusSources& sources) {
   return Json{{"workers", worker_rows_json(sources, sources.environment.workers.sessions())}};
 }
 
+// The latest jobs that ended, the oldest first, as far as they fit beside `bytes`.
+Json ended_jobs_json(const StatusSources& sources, size_t bytes) {
+  const auto& jobs = sources.jobs.history().jobs();
+  Json rows = Json::array();
+  for (auto job = jobs.rbegin(); job != jobs.rend(); ++job) {
+    if (!sources.asker.may_see((*job)->tenant)) continue;
+    bytes += (*job)->row.size();
+    if (bytes > common::kStatusBytesMax) break;
+    Json row = Json::parse((*job)->row, nullptr, false);
+    if (row.is_object()) rows.insert(rows.begin(), std::move(row));
+  }
+  return rows;
+}
+
 // As many as a status reply holds, whatever they are called.
 Json jobs_json(const StatusSources& sources) {
   constexpr size_t kRowBytes = 1'000;  // without the name, of which a byte may take six
@@ -94,6 +108,7 @@ Json jobs_json(const StatusSources& sources) {
   }
   Json json{{"jobs", std::move(rows)}};
   if (omitted != 0) json["omitted"] = omitted;
+  json["ended"] = ended_jobs_json(sources, bytes);
   return json;
 }
 

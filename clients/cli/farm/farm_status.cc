@@ -18,10 +18,13 @@ struct StatusOptions {
   bool json = false;
 };
 
-common::Status show(const StatusOptions& options, common::StatusTopic topic, StatusPrinter print) {
-  LFARM_ASSIGN_OR_RETURN(auto client, connect_to_farm(options.farm));
+}  // namespace
+
+common::Status show_status(const FarmOptions& farm, common::StatusTopic topic, bool json,
+                           const StatusPrinter& print) {
+  LFARM_ASSIGN_OR_RETURN(auto client, connect_to_farm(farm));
   LFARM_ASSIGN_OR_RETURN(std::string text, client->status(topic));
-  if (options.json) {
+  if (json) {
     std::printf("%s\n", text.c_str());
     return {};
   }
@@ -34,15 +37,18 @@ common::Status show(const StatusOptions& options, common::StatusTopic topic, Sta
   return {};
 }
 
-}  // namespace
+void add_status_options(Command* command, FarmOptions* farm, bool* json) {
+  add_farm_options(command, farm);
+  command->flag("--json", json, "Print the farm's own JSON");
+}
 
 void add_status_command(CommandLine* line, const char* name, const char* what,
                         common::StatusTopic topic, StatusPrinter print) {
   auto options = std::make_shared<StatusOptions>();
-  Command command = line->add(
-      name, what, [options, topic, print] { return exit_code_of(show(*options, topic, print)); });
-  add_farm_options(&command, &options->farm);
-  command.flag("--json", &options->json, "Print the farm's own JSON");
+  Command command = line->add(name, what, [options, topic, print] {
+    return exit_code_of(show_status(options->farm, topic, options->json, print));
+  });
+  add_status_options(&command, &options->farm, &options->json);
 }
 
 }  // namespace clients

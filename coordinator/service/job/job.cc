@@ -248,15 +248,17 @@ void Job::close() {
   end("made anew", true);
 }
 
-void Job::fail(const Error& error) {
+void Job::end_without_plan(JobEnding how, const Error& error) {
   if (is(Phase::kEnded)) return;
-  common::log_warning(cat("a job failed: ", error.message),
-                      {{"job", scope_.request.id}, {"tenant", scope_.request.tenant}});
+  const char* ending = job_ending_name(how);
+  auto level = how == JobEnding::kFailed ? common::log_warning : common::log_info;
+  level(cat("a job ", ending, ": ", error.message),
+        {{"job", scope_.request.id}, {"tenant", scope_.request.tenant}});
   subscribers_.fail(error);
-  scope_.record.ended(JobEnding::kFailed, error.message);
+  scope_.record.ended(how, error.message);
   int64_t now_ns = scope_.env.clock.now_ns();
-  scope_.env.monitored.meters.job_ended("failed", static_cast<double>(elapsed_ms(now_ns)) * 1e-3);
-  end(cat("failed: ", error.message), true);
+  scope_.env.monitored.meters.job_ended(ending, static_cast<double>(elapsed_ms(now_ns)) * 1e-3);
+  end(cat(ending, ": ", error.message), true);
 }
 
 void Job::interrupt(const Error& error) {

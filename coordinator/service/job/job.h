@@ -133,7 +133,9 @@ class Job final : JobEvents {
   // Ends the job without a word: what it was for is done.
   void close();
   // Tells everyone who waits, and ends the job for good.
-  void fail(const common::Error& error);
+  void fail(const common::Error& error) { end_without_plan(JobEnding::kFailed, error); }
+  // The same for a job that somebody has stopped.
+  void cancel(const common::Error& error) { end_without_plan(JobEnding::kCancelled, error); }
   // Tells everyone who waits; the journal stays, so that the next coordinator goes on.
   void interrupt(const common::Error& error);
 
@@ -142,6 +144,7 @@ class Job final : JobEvents {
   int64_t elapsed_ms(int64_t now_ns) const { return scope_.elapsed_ms(now_ns); }
 
  private:
+  void end_without_plan(JobEnding how, const common::Error& error);
   void failed(const common::Error& error) override { fail(error); }
   void searched(FoundPlan plan) override;
   void fetched(FoundPlan plan) override;

@@ -402,12 +402,12 @@ void JobTable::cancel(const std::string& peer, const common::Principal& who, far
   env_.outbox.send(peer, common::JobCancelled{id});
   if (!waits) {
     env_.outbox.send(peer, common::JobFailed{0, id, cancelled.code, cancelled.message});
-    return job->fail(cancelled);
+    return job->cancel(cancelled);
   }
   std::vector<Subscriber> all = job->subscribers();
   bool alone =
       std::all_of(all.begin(), all.end(), [&](const Subscriber& one) { return one.peer == peer; });
-  if (alone) return job->fail(cancelled);
+  if (alone) return job->cancel(cancelled);
   job->unsubscribe(peer);
   for (const Subscriber& one : all) {
     if (one.peer != peer) continue;

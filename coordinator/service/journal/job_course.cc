@@ -28,6 +28,8 @@ const char* job_ending_name(JobEnding ending) {
       return "done";
     case JobEnding::kFailed:
       return "failed";
+    case JobEnding::kCancelled:
+      return "cancelled";
   }
   return "unknown";
 }

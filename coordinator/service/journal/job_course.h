@@ -25,8 +25,8 @@ struct Proposal : CandidateFacts {
 };
 
 // One that lies in the past of the coordinator, for good or bad.
-enum class JobEnding : uint8_t { kOpen, kDone, kFailed };
-// "open", "done", "failed".
+enum class JobEnding : uint8_t { kOpen, kDone, kFailed, kCancelled };
+// "open", "done", "failed", "cancelled".
 const char* job_ending_name(JobEnding ending);
 
 // Bounded whatever the job's budget: of its candidates the latest are kept, of the rest the counts;

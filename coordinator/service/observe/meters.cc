@@ -9,7 +9,7 @@ namespace coordinator::service {
 namespace {
 
 constexpr const char* kRequeuedHelp = "Leases that ended without a verdict, by reason";
-constexpr const char* kEndsHelp = "Jobs that ended: done or failed";
+constexpr const char* kEndsHelp = "Jobs that ended: done, failed or cancelled";
 constexpr const char* kCompiledHelp = "Kernels of tasks, by whether they had to be compiled";
 
 // From the cached kernel to the slowest compiler's limit.
@@ -67,7 +67,7 @@ Meters::Meters()
     metrics_.counter("lfarm_tasks_requeued_total", kRequeuedHelp,
                      {{"reason", farm::requeue_reason_name(reason)}});
   }
-  for (const char* how : {"done", "failed"}) {
+  for (const char* how : {"done", "failed", "cancelled"}) {
     metrics_.counter("lfarm_jobs_total", kEndsHelp, {{"end", how}});
   }
 }

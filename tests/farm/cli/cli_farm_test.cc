@@ -298,7 +298,16 @@ TEST_F(CliFarm, UpServesOtherCommands) {
   Invocation workers = lfarm({"workers"});
   EXPECT_NE(workers.out().find("worker-2"), std::string::npos) << workers.out();
   Invocation jobs = lfarm({"jobs"});
-  EXPECT_EQ(jobs.out(), "no jobs\n") << jobs.err();
+  EXPECT_EQ(jobs.out(), "no job runs; 'lfarm jobs --all' lists the latest 1 that have ended\n")
+      << jobs.err();
+  Invocation ended = lfarm({"jobs", "--all"});
+  EXPECT_NE(ended.out().find("done"), std::string::npos) << ended.out() << ended.err();
+  // Of the commands above only the one that asks is left, once the farm has looked: each question
+  // is a client for some seconds, too.
+  EXPECT_TRUE(farm.until([&] {
+    std::this_thread::sleep_for(std::chrono::seconds(8));
+    return field(lfarm({"status", "--json"}).out(), "clients") == "1";
+  }));
   Invocation cancel = lfarm({"cancel", "12345"});
   EXPECT_EQ(cancel.wait(), 2) << cancel.err();
   Invocation stats = lfarm({"cache", "stats", "--json", "--farm", endpoint_of(farm)});
@@ -363,6 +372,20 @@ TEST_F(CliFarm, CancelledJobsEnd) {
   EXPECT_EQ(cancel.wait(), 0) << cancel.err();
   EXPECT_EQ(submit.wait(), 4) << submit.err();
   EXPECT_NE(submit.err().find("was cancelled"), std::string::npos) << submit.err();
+  Invocation ended = lfarm({"jobs", "--all"});
+  EXPECT_NE(ended.out().find("cancelled"), std::string::npos) << ended.out();
+  EXPECT_EQ(ended.out().find("failed"), std::string::npos) << ended.out();
+
+  Invocation first = start({"submit", model("llama"), "--time", "1000"});
+  Invocation second = start({"submit", model("kv_step"), "--time", "1000"});
+  ASSERT_TRUE(first.until_err("search")) << first.err();
+  ASSERT_TRUE(second.until_err("search")) << second.err();
+  EXPECT_EQ(lfarm({"cancel"}).wait(), 2);
+  Invocation all = lfarm({"cancel", "--all"});
+  EXPECT_EQ(all.wait(), 0) << all.err();
+  EXPECT_EQ(first.wait(), 4) << first.err();
+  EXPECT_EQ(second.wait(), 4) << second.err();
+  EXPECT_EQ(lfarm({"cancel", "--all"}).out(), "no job runs\n");
 }
 
 TEST_F(CliFarm, DeadProcessesAreStartedAgain) {

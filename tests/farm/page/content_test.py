@@ -211,7 +211,7 @@ class Content(unittest.TestCase):
         finally:
             self.farm.lfarm("cancel", job, "--farm", self.farm.listen)
             submit.wait()
-        self.browser.shows("failed", ".tiles")
+        self.browser.shows("cancelled", ".tiles")
         self.browser.shows("was cancelled")
 
 
