@@ -88,6 +88,12 @@ void MessageRouter::forget(const std::vector<std::string>& peers) {
   }
 }
 
+void MessageRouter::turn(int64_t now_ns) {
+  imports_.tick(now_ns);
+  clients_.probe(
+      now_ns, [this](const std::string& peer) { return env_.outbox.send(peer, common::Pong{}); });
+}
+
 bool MessageRouter::is_known(const std::string& peer) {
   return env_.workers.is_worker(peer) || clients_.touch(peer, env_.clock.now_ns());
 }

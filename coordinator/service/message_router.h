@@ -23,7 +23,7 @@ class MessageRouter {
   // Of peers whose connections were dropped: what workers among them held goes to others.
   void forget(const std::vector<std::string>& peers);
   // To be called on every turn of the loop.
-  void turn(int64_t now_ns) { imports_.tick(now_ns); }
+  void turn(int64_t now_ns);
   const Clients& clients() const { return clients_; }
   const std::string& coordinator_id() const { return coordinator_id_; }
 

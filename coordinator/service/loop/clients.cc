@@ -7,14 +7,30 @@ namespace coordinator::service {
 
 void Clients::hello(const std::string& peer, const common::ClientHello& hello, int64_t now_ns) {
   if (sessions_.count(peer) == 0 && sessions_.size() >= clients_max_) make_room();
-  sessions_[peer] = {hello.client_id, hello.build, now_ns};
+  sessions_[peer] = {hello.client_id, hello.build, now_ns, now_ns};
 }
 
 bool Clients::touch(const std::string& peer, int64_t now_ns) {
   auto found = sessions_.find(peer);
   if (found == sessions_.end()) return false;
-  found->second.last_seen_ns = now_ns;
+  found->second.last_seen_ns = found->second.last_reached_ns = now_ns;
   return true;
+}
+
+void Clients::probe(int64_t now_ns, const std::function<bool(const std::string&)>& reaches) {
+  if (now_ns < next_probe_ns_) return;
+  next_probe_ns_ = now_ns + kProbeNs / 2;
+  size_t left = kProbesMax;
+  for (auto it = sessions_.begin(); it != sessions_.end() && left > 0;) {
+    bool is_silent = now_ns - it->second.last_reached_ns >= kProbeNs;
+    if (is_silent) --left;
+    if (is_silent && !reaches(it->first)) {
+      it = sessions_.erase(it);
+      continue;
+    }
+    if (is_silent) it->second.last_reached_ns = now_ns;
+    ++it;
+  }
 }
 
 // Forgets the half that has been silent longest.

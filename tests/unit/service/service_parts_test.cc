@@ -402,6 +402,27 @@ TEST(Clients, TheSilentMakeRoom) {
   EXPECT_FALSE(clients.touch("peer1", 12));
 }
 
+TEST(Clients, ThoseThatHaveGoneAreForgottenOnceTheyAreSilent) {
+  Clients clients(8);
+  for (const char* peer : {"there", "gone", "busy"}) clients.hello(peer, {peer, 1, ""}, 0);
+  std::vector<std::string> asked;
+  auto reaches = [&](const std::string& peer) {
+    asked.push_back(peer);
+    return peer != "gone";
+  };
+  clients.probe(Clients::kProbeNs - 1, reaches);
+  EXPECT_TRUE(asked.empty()) << "nobody has been silent for long enough";
+  EXPECT_TRUE(clients.touch("busy", Clients::kProbeNs));
+  clients.probe(2 * Clients::kProbeNs - 1, reaches);
+  EXPECT_EQ(asked.size(), 2u) << "who has just sent something is there";
+  EXPECT_EQ(clients.count(), 2u);
+  EXPECT_FALSE(clients.touch("gone", 2 * Clients::kProbeNs));
+  asked.clear();
+  clients.probe(3 * Clients::kProbeNs - 2, reaches);
+  EXPECT_EQ(asked, std::vector<std::string>{"busy"})
+      << "who was reached is not asked again so soon";
+}
+
 TEST(StageClock, AddsUpWhatAStageTookInAllItsTurns) {
   StageClock clock;
   clock.enter("a", 0);
