@@ -168,6 +168,10 @@ lfarm_status lfarm_session_open_with(const lfarm_options* options, const lfarm_a
   });
 }
 
+void lfarm_session_keep_searches(lfarm_session* session, int keep) {
+  session->session->keep_searches(keep != 0);
+}
+
 void lfarm_session_free(lfarm_session* session) { delete session; }
 
 lfarm_status lfarm_model_load(lfarm_session* session, const char* path, lfarm_model** model,

@@ -257,9 +257,15 @@ Status Session::ask_farm(PlanRequest* request) {
   link_->wake();  // The farm is there.
   PlanWay way;
   way.on_better = [request](SharedPlan plan) { request->offer(std::move(plan)); };
-  LFARM_ASSIGN_OR_RETURN(SharedPlan found,
-                         resolver_.ask(*farm, query_of(*request), request->plan(), way));
-  request->offer(std::move(found));
+  uint64_t job = 0;
+  way.on_accepted = [&job](uint64_t id) { job = id; };
+  auto found = resolver_.ask(*farm, query_of(*request), request->plan(), way);
+  if (!found.ok()) {
+    // Sent, and not waited for: the session closes. A job that others wait for goes on.
+    if (job != 0 && !keeps_searches_ && !check_open().ok()) (void)farm->cancel(job);
+    return found.error();
+  }
+  request->offer(std::move(*found));
   return {};
 }
 

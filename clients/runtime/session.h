@@ -93,12 +93,14 @@ class PlanRequest {
 class Session {
  public:
   // Opens the device and nothing else: whether a farm is there shows when it is asked. Closing
-  // waits for no search; what is being searched for goes on at the farm.
+  // waits for no search; those that nobody else waits for end (keep_searches).
   static common::Result<std::shared_ptr<Session>> open(SessionOptions options);
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
+  // Whether the farm's searches for this session's plans go on when it closes.
+  void keep_searches(bool keep) { keeps_searches_ = keep; }
   common::Device& device() { return *device_; }
   // Of a graph's plan on this session's device.
   common::PlanKey key_of(const common::Digest& graph_hash) const;
@@ -137,6 +139,7 @@ class Session {
   mutable std::mutex mutex_;
   std::condition_variable closing_;
   bool is_closing_ = false;
+  std::atomic<bool> keeps_searches_{false};
   // By the plan key's digest. Those that are there stay.
   std::map<common::Digest, std::shared_ptr<PlanRequest>> requests_;
   std::unique_ptr<LiveLink> link_;  // once there is a request

@@ -1,6 +1,10 @@
 """The package on NumPy arrays: if these fail, Python programs get wrong answers."""
 
+import gc
 import json
+import os
+import subprocess
+import time
 
 import lfarm
 import pytest
@@ -182,3 +186,29 @@ def test_outputs_go_into_given_arrays(fixture):
     mine = room[start : start + right.nbytes].view(right.dtype).reshape(right.shape)
     instance.call_flat(given, outputs=[mine])
     numpy.testing.assert_allclose(mine, right, rtol=1e-4, atol=1e-5)
+
+
+def test_searches_end_with_their_session_unless_they_are_kept(farm, fixture):
+    command = os.path.join(os.environ["LFARM_BIN"], "lfarm")
+
+    def jobs():
+        told = subprocess.run([command, "jobs", "--json"], check=True, capture_output=True)
+        return json.loads(told.stdout)["jobs"]
+
+    def until(condition):
+        end = time.monotonic() + 600
+        while not condition():
+            assert time.monotonic() < end, jobs()
+            time.sleep(0.1)
+
+    for keep in (False, True):
+        session = lfarm.Session(deadline=0, budget_seconds=1000, keep_searches=keep)
+        instance = session.load(fixture("kv_step") / "model.pt2").instance()
+        until(jobs)
+        del instance, session
+        gc.collect()
+        if keep:
+            time.sleep(1)  # what a cancellation would take, and more
+            assert jobs()
+            subprocess.run([command, "cancel", "--all"], check=True)
+        until(lambda: not jobs())

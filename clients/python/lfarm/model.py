@@ -63,6 +63,7 @@ class Session:
     cache_bytes: bound on cached plans on disk; 0: none.
     budget_candidates, budget_seconds: of a search, where the farm has no plan yet.
     sizes: parts of a model's sizes that have plans of their own, as "s0=1;s0=2..128".
+    keep_searches: whether the farm's searches for this session go on when it has ended.
     Raises lfarm.Error when an option is not one.
     """
 
@@ -82,6 +83,7 @@ class Session:
         budget_candidates: int = 0,
         budget_seconds: float = 0,
         sizes: Optional[str] = None,
+        keep_searches: bool = False,
         allocator: Optional[memory.Allocator] = None,
     ) -> None:
         options = _native.Options()
@@ -111,6 +113,7 @@ class Session:
         pointer = ctypes.c_void_p()
         _native.call("lfarm_session_open_with", ctypes.byref(options), hook, ctypes.byref(pointer))
         self._handle = Handle(pointer, "lfarm_session_free")
+        library.lfarm_session_keep_searches(pointer, int(keep_searches))
 
     def load(self, path: Path) -> "Model":
         """The model that torch.export.save() wrote to `path`."""

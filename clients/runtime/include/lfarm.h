@@ -130,7 +130,11 @@ LFARM_API lfarm_status lfarm_session_open(const lfarm_options* options, lfarm_se
 LFARM_API lfarm_status lfarm_session_open_with(const lfarm_options* options,
                                                const lfarm_allocator* allocator,
                                                lfarm_session** session, lfarm_error** error);
-/* Waits for calls of its own to farms to end, not for searches. */
+/* Whether the farm's searches for this session's plans go on after the session's end; at first they
+ * do not. */
+LFARM_API void lfarm_session_keep_searches(lfarm_session* session, int keep);
+/* Waits for calls of its own to farms to end, not for searches: those that nobody else waits for
+ * are cancelled, unless lfarm_session_keep_searches() was called. */
 LFARM_API void lfarm_session_free(lfarm_session* session);
 
 /* ---- Models ---------------------------------------------------------------------------------- */
