@@ -5,6 +5,7 @@
 #include <ctime>
 
 #include "common/base/cat.h"
+#include "common/base/units.h"
 #include "common/ir/hlir/graph_hash.h"
 #include "common/ir/hlir/sizes.h"
 #include "common/ir/llir/call_flow.h"
@@ -164,6 +165,10 @@ std::string print_history(const Provenance& p) {
   return out;
 }
 
+std::string measured_text(int64_t ns) {
+  return ns > 0 ? duration_text(static_cast<double>(ns)) : "-";
+}
+
 }  // namespace
 
 std::string print(const Plan& plan) {
@@ -171,9 +176,10 @@ std::string print(const Plan& plan) {
   std::string out =
       cat("  key       ", plan.key.digest().hex(), "\n  graph     ", plan.key.graph_hash.hex(),
           "\n  target    ", plan.key.target.name, "\n  policy    ", plan.key.policy,
-          "\n  epoch     ", plan.key.epoch, "\n  best      ", p.best_ns, " ns\n  baseline  ",
-          p.baseline_ns, " ns\n  predicted ", p.predicted_ns, " ns\n  tried     ", p.candidates,
-          " candidates, seed ", p.seed, "\n  made by   ", p.farm, ", measured by ", p.worker, "\n");
+          "\n  epoch     ", plan.key.epoch, "\n  best      ", measured_text(p.best_ns),
+          "\n  baseline  ", measured_text(p.baseline_ns), "\n  predicted ",
+          measured_text(p.predicted_ns), "\n  tried     ", p.candidates, " candidates, seed ",
+          p.seed, "\n  made by   ", p.farm, ", measured by ", p.worker, "\n");
   out += print_history(p);
   for (size_t s = 0; s < plan.symbols.size(); ++s) {
     out += cat("symbol s", s, " ", plan.symbols[s].min, "..", plan.symbols[s].max, "\n");
@@ -224,7 +230,7 @@ std::string print_predictions(const Plan& plan) {
   std::string out =
       cat("  key         ", plan.key.digest().hex(), "\n  target      ", plan.key.target.name,
           "\n  calibration ", p.calibration.empty() ? "none" : p.calibration, "\n  predicted   ",
-          p.predicted_ns, " ns\n  measured    ", p.best_ns, " ns\n");
+          measured_text(p.predicted_ns), "\n  measured    ", measured_text(p.best_ns), "\n");
   if (p.predicted_schedules > 1) {
     char text[96];
     std::snprintf(text, sizeof text,
@@ -237,7 +243,6 @@ std::string print_predictions(const Plan& plan) {
   out += cat("  launches    ", io.launches, "\n  waits       ", io.synchronisations,
              "\n  to host     ", io.host_output_bytes, " bytes\n  traffic     ", io.device_bytes,
              " bytes\n");
-  auto time = [](int64_t ns) { return ns > 0 ? cat(ns, " ns") : std::string("-"); };
   std::vector<char> at_load = load_time_calls(plan);
   for (size_t c = 0; c < plan.calls.size(); ++c) {
     const PlanKernel& kernel = plan.kernels[at(plan.calls[c].kernel)];
@@ -246,9 +251,9 @@ std::string print_predictions(const Plan& plan) {
                  " at load\n");
       continue;
     }
-    out +=
-        cat("call ", c, " kernel ", plan.calls[c].kernel, " ", kernel.fingerprint.short_hex(),
-            " predicted ", time(kernel.predicted_ns), " measured ", time(kernel.measured_ns), "\n");
+    out += cat("call ", c, " kernel ", plan.calls[c].kernel, " ", kernel.fingerprint.short_hex(),
+               " predicted ", measured_text(kernel.predicted_ns), " measured ",
+               measured_text(kernel.measured_ns), "\n");
   }
   return out;
 }

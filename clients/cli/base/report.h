@@ -4,6 +4,7 @@
 #include <string>
 
 #include "common/base/result.h"
+#include "common/base/units.h"
 
 namespace clients {
 
@@ -21,9 +22,7 @@ int fail(const common::Error& error);
 // fail(), or kExitDone where nothing failed.
 int exit_code_of(const common::Status& status);
 
-// For people: "1.23 ms", "45.6 us", "7.8 s".
-std::string duration_text(double ns);
-// For people: "12.3 MiB".
-std::string bytes_text(double bytes);
+using common::bytes_text;
+using common::duration_text;
 
 }  // namespace clients

@@ -160,6 +160,27 @@ Result<std::string> PlanViews::list(size_t skip, size_t count) {
   return text_of({{"total", all.size()}, {"rows", std::move(rows)}});
 }
 
+Result<std::optional<Digest>> PlanViews::id_of(std::string_view digits) {
+  if (digits.empty() || digits.find_first_not_of("0123456789abcdef") != std::string_view::npos) {
+    return common::invalid_input("a plan's id has 64 hexadecimal digits, of which the first serve");
+  }
+  if (auto whole = Digest::parse(digits)) return whole;
+  LFARM_ASSIGN_OR_RETURN(std::shared_ptr<const Listing> all, listing());
+  std::optional<Digest> found;
+  for (const cache::PlanListing& one : *all) {
+    if (!one.facts.plan_id.hex().starts_with(digits) &&
+        !one.facts.graph_hash.hex().starts_with(digits)) {
+      continue;
+    }
+    if (found) {
+      return common::invalid_input(
+          common::cat("several plans begin with ", digits, "; give more digits of one"));
+    }
+    found = one.facts.plan_id;
+  }
+  return found;
+}
+
 Result<std::optional<PlanViews::Found>> PlanViews::find(const Digest& id) {
   LFARM_ASSIGN_OR_RETURN(auto stored, store_.plan_of_id(id));
   if (!stored) return std::optional<Found>();

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -26,6 +27,9 @@ class PlanViews {
 
   // {"total", "rows"}: `count` plans after `skip`, the newest first.
   common::Result<std::string> list(size_t skip, size_t count);
+  // The id of the plan whose id or graph's hash begins with these digits. kInvalidInput when there
+  // are several, or `digits` are none; empty when there is no such plan.
+  common::Result<std::optional<common::Digest>> id_of(std::string_view digits);
   // The plan of that id, with at most kKernelsMax kernels. Empty when there is none.
   common::Result<std::string> plan(const common::Digest& id);
   // {"text", "truncated"}: a kernel's source, at most kTextBytesMax of it; -1: what comes before

@@ -162,19 +162,21 @@ HttpResponse WebApi::jobs(const HttpRequest& request, std::string_view rest) {
       kNoJob);
 }
 
-// "", ID, ID/preamble or ID/kernels/N.
+// "", ID, ID/preamble or ID/kernels/N; of an ID its first digits serve.
 HttpResponse WebApi::plans(const HttpRequest& request, std::string_view rest) {
   auto slice = slice_of(request);
   if (!slice.ok()) return failed(slice.error());
   if (rest.empty()) return read(plans_.list(slice->skip, slice->count), kNoPlan);
-  auto id = Digest::parse(take_part(rest));
-  if (!id) return error_response(400, "a plan's id has 64 hexadecimal digits");
-  if (rest.empty()) return read(plans_.plan(*id), kNoPlan);
-  if (rest == "preamble") return read(plans_.source(*id, -1), kNoPlan);
+  auto found = plans_.id_of(take_part(rest));
+  if (!found.ok()) return failed(found.error());
+  if (!*found) return error_response(404, kNoPlan);
+  const Digest id = **found;
+  if (rest.empty()) return read(plans_.plan(id), kNoPlan);
+  if (rest == "preamble") return read(plans_.source(id, -1), kNoPlan);
   if (take_part(rest) != "kernels") return nothing();
   auto kernel = number(rest);
   if (!kernel || *kernel > kSkipMax) return error_response(400, "a kernel is a number");
-  return read(plans_.source(*id, static_cast<int64_t>(*kernel)),
+  return read(plans_.source(id, static_cast<int64_t>(*kernel)),
               "the cache has no such plan, or the plan no such kernel");
 }
 
