@@ -108,13 +108,18 @@ Result<Roofline> decode_roofline(std::string_view text) {
   return roofline;
 }
 
+std::optional<Roofline> kept_roofline_of_processor(const std::string& folder, int threads) {
+  constexpr size_t kKeptMax = 1 << 16;
+  auto text = common::read_file(kept_path(folder, threads), kKeptMax);
+  if (!text.ok()) return std::nullopt;
+  auto kept = decode_roofline(*text);
+  return kept.ok() ? std::optional(std::move(*kept)) : std::nullopt;
+}
+
 Result<Roofline> roofline_of_processor(const std::string& folder, int threads, bool again) {
   std::string path = kept_path(folder, threads);
-  if (!again && common::file_exists(path)) {
-    constexpr size_t kKeptMax = 1 << 16;
-    auto text = common::read_file(path, kKeptMax);
-    auto kept = text.ok() ? decode_roofline(*text) : Result<Roofline>(text.error());
-    if (kept.ok()) return kept;
+  if (!again) {
+    if (auto kept = kept_roofline_of_processor(folder, threads)) return std::move(*kept);
   }
   Roofline measured = measure_processor(threads);
   LFARM_RETURN_IF_ERROR(common::make_directories(folder));

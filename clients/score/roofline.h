@@ -61,6 +61,9 @@ class MemoryReads {
 // "AMD EPYC 9B14"; what the processor calls itself, or its architecture.
 std::string processor_name();
 
+// The measured roofline that `folder` keeps for this machine, processor and number of threads.
+std::optional<Roofline> kept_roofline_of_processor(const std::string& folder, int threads);
+
 // The measured roofline that `folder` keeps for this machine, processor and number of threads, or a
 // new one, which is kept. `again`: measures in any case. A file that is damaged is measured anew.
 common::Result<Roofline> roofline_of_processor(const std::string& folder, int threads, bool again);

@@ -42,6 +42,12 @@ const EarlierRun* best_of(const std::vector<EarlierRun>& earlier) {
 }  // namespace
 
 std::optional<double> efficiency_of(const PlanRun& run, const Roofline& roofline) {
+  auto kernels = kernel_efficiency_of(run, roofline);
+  if (!kernels || !run.work) return kernels;
+  return least_ns(*run.work, roofline) / run.latency.median_ns;
+}
+
+std::optional<double> kernel_efficiency_of(const PlanRun& run, const Roofline& roofline) {
   double least_ns = 0;
   for (const KernelRun& kernel : run.kernels) {
     if (!runs(kernel)) continue;
@@ -62,17 +68,22 @@ char grade_of(const std::optional<double>& efficiency) {
 
 Shares shares_of(const PlanRun& run, const Roofline& roofline) {
   Shares shares;
-  double all_ns = call_ns(run);
-  if (run.latency.median_ns <= 0 || all_ns <= 0) return shares;
-  double launches = 0, busy_ns = 0;
+  double all_ns = call_ns(run), launches = 0, kernels_ns = 0, compute_ns = 0;
   for (const KernelRun& kernel : run.kernels) {
     if (!runs(kernel)) continue;
     launches += static_cast<double>(kernel.calls);
-    busy_ns += operations_ns(kernel, roofline);
+    kernels_ns += kernel.latency.median_ns;
+    bool is_compute =
+        operations_ns(kernel, roofline) > bytes_ns(kernel, run.resident_bytes, roofline);
+    if (is_compute) compute_ns += kernel.latency.median_ns;
   }
+  if (run.latency.median_ns <= 0 || kernels_ns <= 0) return shares;
+  double launch_ns = std::min(run.latency.median_ns, launches * roofline.launch_ns);
   shares.transfer = run.transfer_ns / all_ns;
-  shares.launch = std::min(1.0, launches * roofline.launch_ns / all_ns);
-  shares.compute = busy_ns / all_ns;
+  shares.launch = launch_ns / all_ns;
+  double busy = (run.latency.median_ns - launch_ns) / all_ns;
+  shares.compute = busy * compute_ns / kernels_ns;
+  shares.memory = busy * (kernels_ns - compute_ns) / kernels_ns;
   return shares;
 }
 
@@ -115,7 +126,7 @@ const char* recommendation_for(Bottleneck bottleneck) {
 Bottleneck bottleneck_of(const Shares& shares) {
   if (shares.transfer > 0.30) return Bottleneck::kTransfer;
   if (shares.launch > 0.40) return Bottleneck::kLaunch;
-  if (shares.compute > 0.50) return Bottleneck::kCompute;
+  if (shares.compute > shares.memory) return Bottleneck::kCompute;
   return Bottleneck::kMemory;
 }
 

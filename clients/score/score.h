@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "clients/score/model_work.h"
 #include "clients/score/roofline.h"
 #include "common/records/record.h"
 
@@ -17,6 +18,7 @@ struct KernelRun {
   std::string name;
   std::string id;         // stands for what it computes and how
   std::string operation;  // "matmul", "softmax", ...; empty where nobody knows
+  std::string modules;  // of the model, whose weights it reads; empty where the model is not known
   int64_t calls = 0;
   common::Latency latency;           // of all calls; a median of 0: it ran when weights were bound
   double weight_bytes = 0;           // of inputs, weights and states, each buffer once a call
@@ -32,23 +34,30 @@ struct PlanRun {
   common::Latency latency;    // of the device, all kernels together
   double transfer_ns = 0;     // that a call from host memory takes longer
   double resident_bytes = 0;  // of inputs, weights and states
+  // What the model needs, whatever its kernels do; empty where only the plan is known.
+  std::optional<ModelWork> work;
   std::vector<KernelRun> kernels;
 };
 
 // ---- Efficiency --------------------------------------------------------------------------------
 
-// The least time that the device could take for all kernels, over what they took; empty when
-// nothing was measured, or no kernel runs. Above 1 where data came from a nearer cache.
+// The least time that the device could take for what the model needs, over the time taken: the
+// share of the roofline that `lfarm submit` and `lfarm-bench models` tell, too. Where the model is
+// not known, kernel_efficiency_of(). Empty when nothing was measured, or no kernel runs. Above 1
+// where data came from a nearer cache.
 std::optional<double> efficiency_of(const PlanRun& run, const Roofline& roofline);
+// The same for what the plan's kernels do, with the bytes that they give each other.
+std::optional<double> kernel_efficiency_of(const PlanRun& run, const Roofline& roofline);
 // 'A' from 0.60, 'B' from 0.40, 'C' from 0.20, 'D' from 0.10, else 'F'; '-' for nothing.
 char grade_of(const std::optional<double>& efficiency);
 
 // ---- Bottleneck --------------------------------------------------------------------------------
 
-// Of a call: launches and copies as shares of its time, and operations as a share of what the
-// device could do in that time.
+// Of a call's time, 1 together: copies, launches, and the rest as kernels take it, each of which
+// waits for its operations (compute) or for its bytes, whichever takes the device longer. All 0
+// when nothing was measured, or no kernel runs.
 struct Shares {
-  double transfer = 0, launch = 0, compute = 0;
+  double transfer = 0, launch = 0, compute = 0, memory = 0;
 };
 Shares shares_of(const PlanRun& run, const Roofline& roofline);
 
@@ -56,7 +65,7 @@ enum class Bottleneck { kNothing, kTransfer, kLaunch, kCompute, kMemory };
 const char* bottleneck_name(Bottleneck bottleneck);
 // What to do about it, one sentence.
 const char* recommendation_for(Bottleneck bottleneck);
-// The first that holds of: transfer over 30 %, launch over 40 %, compute over 50 %; else memory.
+// The first that holds of: transfer over 30 %, launch over 40 %, compute over memory; else memory.
 Bottleneck bottleneck_of(const Shares& shares);
 
 // ---- Hot kernels -------------------------------------------------------------------------------

@@ -5,10 +5,12 @@
 #include <nlohmann/json.hpp>
 
 #include "common/base/cat.h"
+#include "common/base/units.h"
 
 namespace clients {
 
 using common::cat;
+using common::duration_text;
 using common::invalid_input;
 using common::Result;
 using Json = nlohmann::ordered_json;
@@ -21,10 +23,6 @@ std::string fixed(double value, int digits) {
   char text[64];
   std::snprintf(text, sizeof text, "%.*f", digits, value);
   return text;
-}
-std::string ms_text(double ns) {
-  double ms = ns / 1e6;
-  return fixed(ms, ms >= 100 ? 1 : ms >= 1 ? 3 : 5);
 }
 std::string percent_text(double share) { return cat(fixed(100 * share, 1), " %"); }
 
@@ -65,7 +63,7 @@ void append_roofline(const Scorecard& card, std::string* out) {
       *out += cat(" up to ", fixed(read.bytes / (1 << 20), 2), " MiB");
     }
   }
-  *out += cat("; ", fixed(roofline.launch_ns, 0), " ns a launch.\n");
+  *out += cat("; ", duration_text(roofline.launch_ns), " a launch.\n");
 }
 
 void append_hot(const Scorecard& card, std::string* out) {
@@ -74,12 +72,12 @@ void append_hot(const Scorecard& card, std::string* out) {
     *out += "No kernel ran.\n";
     return;
   }
-  *out += "| kernel | does | calls | ms | share |\n|---|---|---:|---:|---:|\n";
+  *out += "| kernel | does | weights of | calls | time | share |\n|---|---|---|---:|---:|---:|\n";
   for (const HotKernel& hot : card.hot) {
     const KernelRun& kernel = hot.kernel;
     *out += cat("| ", cell(kernel.name), " | ", kernel.operation.empty() ? "?" : kernel.operation,
-                " | ", kernel.calls, " | ", ms_text(kernel.latency.median_ns), " | ",
-                percent_text(hot.share), " |\n");
+                " | ", cell(kernel.modules), " | ", kernel.calls, " | ",
+                duration_text(kernel.latency.median_ns), " | ", percent_text(hot.share), " |\n");
   }
   size_t unknown = 0;
   for (const KernelRun& kernel : card.run.kernels) unknown += kernel.operations ? 0 : 1;
@@ -95,10 +93,10 @@ void append_regressions(const Scorecard& card, std::string* out) {
     *out += "There is no earlier run to compare with.\n";
     return;
   }
-  *out += "| what | now, ms | best before, ms | ratio | verdict |\n|---|---:|---:|---:|---|\n";
+  *out += "| what | now | best before | ratio | verdict |\n|---|---:|---:|---:|---|\n";
   for (const Regression& one : card.regressions) {
-    *out += cat("| ", cell(one.what), " | ", ms_text(one.now.median_ns), " | ",
-                ms_text(one.before.median_ns), " | ",
+    *out += cat("| ", cell(one.what), " | ", duration_text(one.now.median_ns), " | ",
+                duration_text(one.before.median_ns), " | ",
                 fixed(one.now.median_ns / one.before.median_ns, 2), " | ", change_name(one.change),
                 " |\n");
   }
@@ -108,10 +106,10 @@ void append_parity(const Parity& parity, std::string* out) {
   *out +=
       cat("\n## Parity with ", cell(parity.runtime), ": ", verdict_name(parity.verdict), "\n\n");
   if (!parity.common.empty()) {
-    *out += "| operator | here, ms | there, ms | ratio |\n|---|---:|---:|---:|\n";
+    *out += "| operator | here | there | ratio |\n|---|---:|---:|---:|\n";
     for (const OperatorRatio& one : parity.common) {
-      *out += cat("| ", cell(one.name), " | ", ms_text(one.ms * 1e6), " | ",
-                  ms_text(one.other_ms * 1e6), " | ", fixed(one.ratio(), 2), " |\n");
+      *out += cat("| ", cell(one.name), " | ", duration_text(one.ms * 1e6), " | ",
+                  duration_text(one.other_ms * 1e6), " | ", fixed(one.ratio(), 2), " |\n");
     }
     *out += "\n";
   }
@@ -135,6 +133,7 @@ Json json_of(const KernelRun& kernel) {
   Json json{{"name", kernel.name},
             {"id", kernel.id},
             {"operation", kernel.operation},
+            {"modules", kernel.modules},
             {"calls", kernel.calls}};
   json.update(json_of(kernel.latency));
   json["bytes"] = kernel.weight_bytes + kernel.other_bytes;
@@ -178,16 +177,20 @@ std::string markdown_of(const Scorecard& card) {
   if (!run.sizes.empty()) out += cat(", ", run.sizes);
   out += ".\n\n| | |\n|---|---|\n";
   if (run.latency.median_ns > 0) {
-    out += cat("| latency | ", ms_text(run.latency.median_ns), " ms, quartiles ",
-               ms_text(run.latency.spread_ns), " ms apart, ", run.latency.runs, " runs |\n");
+    out += cat("| latency | ", duration_text(run.latency.median_ns), ", quartiles ",
+               duration_text(run.latency.spread_ns), " apart, ", run.latency.runs, " runs |\n");
   }
   out += cat("| efficiency | ",
              card.efficiency ? cat(fixed(*card.efficiency, 2), " of the roofline") : "not known",
              " |\n");
+  if (auto kernels = kernel_efficiency_of(run, card.roofline); kernels && run.work) {
+    out +=
+        cat("| kernels | ", fixed(*kernels, 2), " of what their own bytes and operations need |\n");
+  }
   out += cat("| bottleneck | ", bottleneck_name(card.bottleneck), " |\n");
   out += cat("| shares | transfer ", percent_text(card.shares.transfer), ", launch ",
              percent_text(card.shares.launch), ", compute ", percent_text(card.shares.compute),
-             " |\n\n");
+             ", memory ", percent_text(card.shares.memory), " |\n\n");
   out += cat(recommendation_for(card.bottleneck), "\n\n");
   append_roofline(card, &out);
   append_hot(card, &out);
@@ -198,6 +201,7 @@ std::string markdown_of(const Scorecard& card) {
 
 std::string json_of(const Scorecard& card) {
   const PlanRun& run = card.run;
+  auto kernels_share = kernel_efficiency_of(run, card.roofline);
   Json kernels = Json::array(), hot = Json::array(), changes = Json::array();
   for (const KernelRun& kernel : run.kernels) kernels.push_back(json_of(kernel));
   for (const HotKernel& one : card.hot) {
@@ -221,13 +225,15 @@ std::string json_of(const Scorecard& card) {
             {"latency", json_of(run.latency)},
             {"transfer_ms", run.transfer_ns / 1e6},
             {"efficiency", card.efficiency ? Json(*card.efficiency) : Json()},
+            {"kernel_efficiency", kernels_share ? Json(*kernels_share) : Json()},
             {"grade", std::string(1, card.grade)},
             {"bottleneck", bottleneck_name(card.bottleneck)},
             {"recommendation", recommendation_for(card.bottleneck)},
             {"shares",
              {{"transfer", card.shares.transfer},
               {"launch", card.shares.launch},
-              {"compute", card.shares.compute}}},
+              {"compute", card.shares.compute},
+              {"memory", card.shares.memory}}},
             {"roofline", Json::parse(encode_roofline(card.roofline))},
             {"hot", std::move(hot)},
             {"regressions", std::move(changes)},

@@ -79,7 +79,7 @@ Result<MeasuredModel> open_model(const std::string& path) {
   std::vector<common::TensorRef> refs;
   for (const HostTensor& input : measured.inputs) refs.push_back(common::ref_of(input));
   LFARM_ASSIGN_OR_RETURN(std::vector<int64_t> sizes, clients::symbols_of(*measured.model, refs));
-  measured.work = work_of(measured.model->graph, sizes);
+  measured.work = clients::work_of(measured.model->graph, sizes);
   measured.tolerance = tolerance_of(measured.folder, measured.dtype);
   return measured;
 }

@@ -10,9 +10,9 @@
 #include "clients/pt2/translate.h"
 #include "clients/runtime/farm/pulled_plan.h"
 #include "clients/runtime/model/plan_instance.h"
+#include "clients/score/model_work.h"
 #include "common/base/result.h"
 #include "common/runtime/device/device.h"
-#include "tests/bench/model_work.h"
 #include "tests/bench/peer_process.h"
 
 namespace bench {
@@ -25,7 +25,7 @@ struct MeasuredModel {
   std::shared_ptr<const clients::Model> model;
   std::vector<common::HostTensor> inputs;  // one an input of the user's
   clients::Tolerance tolerance;
-  ModelWork work;
+  clients::ModelWork work;
 };
 
 // A case's folder (clients/cli/models/case.h) or a .pt2 file alone: inputs are then synthetic, of

@@ -2,18 +2,22 @@
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "clients/cli/base/commands.h"
+#include "clients/cli/base/device_roofline.h"
 #include "clients/cli/base/plan_source.h"
 #include "clients/cli/base/record_options.h"
 #include "clients/cli/base/report.h"
 #include "clients/pt2/translate.h"
 #include "clients/runtime/model/size_ranges.h"
+#include "clients/score/model_work.h"
 #include "common/base/cat.h"
 #include "common/base/clock.h"
+#include "common/ir/hlir/sizes.h"
 #include "common/plan/speedup.h"
 #include "common/records/database.h"
 #include "common/wire/codec.h"
@@ -37,7 +41,26 @@ struct Outcome {
   CompiledPlan plan;
   std::vector<common::StageTime> breakdown;  // this process's stages and the farm's
   double seconds = 0;
+  std::optional<double> of_roofline;  // see roofline_share()
 };
+
+// The least time that this machine's device could take for the graph over the plan's time, as
+// `lfarm plan score` and `lfarm-bench models` tell it. Empty where the plan is for another machine,
+// or no time or roofline is known; only a search is worth the second that measuring takes.
+std::optional<double> roofline_share(const FarmOptions& farm, const common::Graph& graph,
+                                     const PulledPlan& pulled) {
+  const common::Plan& plan = pulled.plan;
+  bool is_here = !plan.provenance.machine.empty() && plan.provenance.machine == machine_of(farm);
+  if (!is_here || pulled.facts.best_ns == 0) return std::nullopt;
+  bool is_hit = pulled.facts.cache == common::CacheOutcome::kHit;
+  auto roofline = device_roofline(farm.state, plan.key.target,
+                                  is_hit ? RooflineUse::kKept : RooflineUse::kMeasure);
+  if (!roofline.ok()) return std::nullopt;
+  ModelWork work = work_of(graph, common::representative_sizes(graph.symbols));
+  double least = least_ns(work, *roofline);
+  if (least <= 0) return std::nullopt;
+  return least / static_cast<double>(pulled.facts.best_ns);
+}
 
 std::string name_problem(const std::string& name) {
   return common::is_clean_line(name) ? "" : "a name is one line of at most 256 bytes of UTF-8 text";
@@ -49,28 +72,31 @@ std::string json_text(const Outcome& outcome) {
   const common::Provenance& chosen = outcome.plan.pulled.plan.provenance;
   nlohmann::ordered_json breakdown = nlohmann::ordered_json::object();
   for (const common::StageTime& stage : outcome.breakdown) breakdown[stage.stage] = stage.ms;
-  nlohmann::ordered_json json{{"graph_hash", key.graph_hash.hex()},
-                              {"plan", outcome.plan.pulled.id.hex()},
-                              {"key", facts.plan_key.hex()},
-                              {"target", key.target.name},
-                              {"cache", common::cache_outcome_name(facts.cache)},
-                              {"candidates", facts.candidates},
-                              {"reuse",
-                               {{"kernels", facts.reuse.kernels},
-                                {"kernels_found", facts.reuse.known_kernels},
-                                {"regions", facts.reuse.regions},
-                                {"regions_found", facts.reuse.known_regions},
-                                {"worker_s", static_cast<double>(facts.reuse.worker_ms) / 1e3},
-                                {"saved_s", static_cast<double>(facts.reuse.saved_ms) / 1e3}}},
-                              {"best_ns", facts.best_ns},
-                              {"baseline_ns", facts.baseline_ns},
-                              {"speedup", chosen.speedup},
-                              {"speedup_low", chosen.speedup_low},
-                              {"speedup_high", chosen.speedup_high},
-                              {"disturbed", chosen.disturbed},
-                              {"seconds", outcome.seconds},
-                              {"note", facts.note},
-                              {"breakdown", std::move(breakdown)}};
+  nlohmann::ordered_json json{
+      {"graph_hash", key.graph_hash.hex()},
+      {"plan", outcome.plan.pulled.id.hex()},
+      {"key", facts.plan_key.hex()},
+      {"target", key.target.name},
+      {"cache", common::cache_outcome_name(facts.cache)},
+      {"candidates", facts.candidates},
+      {"reuse",
+       {{"kernels", facts.reuse.kernels},
+        {"kernels_found", facts.reuse.known_kernels},
+        {"regions", facts.reuse.regions},
+        {"regions_found", facts.reuse.known_regions},
+        {"worker_s", static_cast<double>(facts.reuse.worker_ms) / 1e3},
+        {"saved_s", static_cast<double>(facts.reuse.saved_ms) / 1e3}}},
+      {"best_ns", facts.best_ns},
+      {"baseline_ns", facts.baseline_ns},
+      {"roofline", outcome.of_roofline ? nlohmann::ordered_json(*outcome.of_roofline)
+                                       : nlohmann::ordered_json()},
+      {"speedup", chosen.speedup},
+      {"speedup_low", chosen.speedup_low},
+      {"speedup_high", chosen.speedup_high},
+      {"disturbed", chosen.disturbed},
+      {"seconds", outcome.seconds},
+      {"note", facts.note},
+      {"breakdown", std::move(breakdown)}};
   if (!outcome.sizes.empty()) json["sizes"] = outcome.sizes;
   return json.dump();
 }
@@ -95,6 +121,7 @@ void print_text(const Outcome& outcome) {
   }
   std::printf("candidates  %llu tried\n", static_cast<unsigned long long>(facts.candidates));
   std::printf("best        %s a run", duration_text(best).c_str());
+  if (outcome.of_roofline) std::printf(", %.2f of the roofline", *outcome.of_roofline);
   if (best > 0 && plain > 0) {
     std::printf("; %s as fast as the plain plan's %s",
                 common::speedup_text(outcome.plan.pulled.plan.provenance).c_str(),
@@ -155,6 +182,7 @@ common::Status submit_graph(const SubmitOptions& options, const common::Graph& g
   outcome.seconds = static_cast<double>(common::SteadyClock().now_ns() - start_ns) * 1e-9;
   outcome.breakdown = breakdown_of(load_ms, *plan);
   outcome.plan = std::move(*plan);
+  outcome.of_roofline = roofline_share(options.farm, graph, outcome.plan.pulled);
   if (options.json) {
     std::printf("%s\n", json_text(outcome).c_str());
   } else {

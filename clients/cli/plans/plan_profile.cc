@@ -217,6 +217,7 @@ Result<PlanRun> profile_plan(const PulledPlan& plan, const Model* model,
     LFARM_RETURN_IF_ERROR(executor->prepare());
   }
   PlanRun run;
+  if (model != nullptr) run.work = work_of(model->graph, sizes);
   run.plan = plan.id.hex();
   run.graph = plan.plan.key.graph_hash.hex();
   run.target = plan.plan.key.target.name;

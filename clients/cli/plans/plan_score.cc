@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "clients/cli/base/commands.h"
+#include "clients/cli/base/device_roofline.h"
 #include "clients/cli/base/plan_cache.h"
 #include "clients/cli/base/plan_source.h"
 #include "clients/cli/base/record_options.h"
@@ -16,7 +17,6 @@
 #include "clients/score/scorecard_text.h"
 #include "common/base/cat.h"
 #include "common/base/files.h"
-#include "common/cuda/driver.h"
 #include "common/records/database.h"
 
 namespace clients {
@@ -81,21 +81,20 @@ Result<Scored> find_scored(const ScoreOptions& options) {
 // ---- What it is held against -------------------------------------------------------------------
 
 Result<Roofline> roofline_of(const ScoreOptions& options, const common::Target& target) {
+  auto found =
+      device_roofline(options.farm.state, target,
+                      options.measure_again ? RooflineUse::kMeasureAgain : RooflineUse::kMeasure);
+  bool is_given = options.gflops > 0 && options.gb_per_s > 0;
+  if (!found.ok() && !is_given) {
+    return common::invalid_input(
+        cat(found.error().message, ": give --peak-gflops and --peak-gb-s"));
+  }
   Roofline roofline;
-  if (!common::is_gpu(common::machine_of(target))) {
-    LFARM_ASSIGN_OR_RETURN(roofline, roofline_of_processor(options.farm.state, default_threads(),
-                                                           options.measure_again));
+  if (found.ok()) {
+    roofline = std::move(*found);
   } else {
-    LFARM_ASSIGN_OR_RETURN(auto driver, common::CudaDriver::open());
-    LFARM_ASSIGN_OR_RETURN(common::CudaDeviceFacts facts, driver->device(0));
-    auto sheet = data_sheet(facts.name);
-    if (!sheet && (options.gflops <= 0 || options.gb_per_s <= 0)) {
-      return common::invalid_input(
-          cat("the figures of ", facts.name, " are not known: give --peak-gflops and --peak-gb-s"));
-    }
-    if (!sheet) sheet = data_sheet("H200");  // whose launches are like others'
-    roofline = *sheet;
-    roofline.device = facts.name;
+    roofline.device = target.name;
+    roofline.launch_ns = data_sheet("H200")->launch_ns;  // as others take
   }
   if (options.gflops > 0) {
     roofline.operations_per_s = options.gflops * 1e9;
@@ -208,7 +207,8 @@ void declare_plan_score(CommandLine* line) {
       "is compiled if need be. Exits with 1 when a regression is critical.",
       [options] { return plan_score(*options); });
   command.value("plan", &options->what, "ID|MODEL.pt2", "The plan's or the graph's id, or a model")
-      .required();
+      .required()
+      .stands_for(model_file);
   command.value("--sizes", &options->sizes, "s0=4,s1=128",
                 "The sizes to run at (default: those that searches measure with)");
   command.value("--against", &options->against, "PROFILE.json",

@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "clients/pt2/translate.h"
+#include "clients/score/model_work.h"
 #include "common/base/cat.h"
 #include "common/base/files.h"
 #include "common/ir/hlir/sizes.h"
@@ -24,7 +25,6 @@
 #include "tests/bench/gpu_static/predicted_device.h"
 #include "tests/bench/gpu_static/schedule_spread.h"
 #include "tests/bench/gpu_static/static_kernel.h"
-#include "tests/bench/model_work.h"
 #include "worker/codegen/cuda/cuda.h"
 
 namespace bench {
@@ -207,7 +207,7 @@ Json summary_of(const std::vector<KernelUse>& uses, const StaticOptions& options
     search_us += use.search_us;
     bytes += use.dram_bytes;
   }
-  ModelWork work = work_of(graph, sizes);
+  clients::ModelWork work = clients::work_of(graph, sizes);
   double floor_us = std::max(work.bytes / machine.dram_bytes_per_ns,
                              work.operations / machine.half_tensor_per_ns) *
                     1e-3;

@@ -5,10 +5,10 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "clients/score/model_work.h"
 #include "common/base/cat.h"
 #include "common/base/files.h"
 #include "common/ir/hlir/text.h"
-#include "tests/bench/model_work.h"
 #include "tests/bench/peer_process.h"
 #include "tests/bench/peers/script.h"
 #include "tests/bench/peers_report.h"
@@ -277,7 +277,7 @@ TEST(ModelWork, CountsProductsAndWhatMustBeRead) {
       "%8 = reduce.sum f32[3, 4] axes=[2] (%7)\n"
       "output %8\n");
   ASSERT_TRUE(graph.ok()) << graph.error().message;
-  ModelWork work = work_of(*graph, {});
+  clients::ModelWork work = clients::work_of(*graph, {});
   EXPECT_EQ(work.operations, 2 * 3 * 4 * 8);
   // Three rows of the table, the weights, three indices, twelve results.
   EXPECT_EQ(work.bytes, 3 * 8 * 4 + 4 * 8 * 4 + 3 * 8 + 12 * 4);
@@ -295,7 +295,7 @@ TEST(ModelWork, ATransformCountsAsAFastOne) {
       "%6 = reduce.sum f32[2, 16] axes=[2] (%5)\n"
       "output %6\n");
   ASSERT_TRUE(graph.ok()) << graph.error().message;
-  EXPECT_EQ(work_of(*graph, {}).operations, 2 * 16 * 2.5 * 10);
+  EXPECT_EQ(clients::work_of(*graph, {}).operations, 2 * 16 * 2.5 * 10);
 }
 
 }  // namespace

@@ -86,6 +86,24 @@ TEST(Efficiency, IsTheLeastTimeOverTheTimeTaken) {
   EXPECT_FALSE(efficiency_of(run, device));
 }
 
+TEST(Efficiency, IsThatOfTheModelWhereItIsKnown) {
+  Roofline device = plain_device();
+  device.half_operations_per_s = 4e9;
+  PlanRun run = run_of(1000, {kernel("a", 900, 500, 100)});
+  ModelWork work;
+  work.bytes = 110;
+  work.operations = 80;
+  run.work = work;
+  EXPECT_DOUBLE_EQ(*efficiency_of(run, device), 0.11);
+  EXPECT_DOUBLE_EQ(*kernel_efficiency_of(run, device), 0.5);
+  run.work->operations = 800;
+  EXPECT_DOUBLE_EQ(*efficiency_of(run, device), 0.8);
+  run.work->is_half = true;
+  EXPECT_DOUBLE_EQ(*efficiency_of(run, device), 0.2);
+  run.kernels.clear();
+  EXPECT_FALSE(efficiency_of(run, device));
+}
+
 TEST(Efficiency, ReadsAtTheRateOfWhereThingsLie) {
   Roofline device = plain_device();
   device.reads = {{100, 4e9}, {1000, 2e9}, {10000, 1e9}};
@@ -116,25 +134,31 @@ TEST(BottleneckRule, IsOverItsThresholdNotAtIt) {
   EXPECT_EQ(bottleneck_of({0.30 - kJust, 0, 0}), Bottleneck::kMemory);
   EXPECT_EQ(bottleneck_of({0, 0.40 + kJust, 0}), Bottleneck::kLaunch);
   EXPECT_EQ(bottleneck_of({0, 0.40, 0}), Bottleneck::kMemory);
-  EXPECT_EQ(bottleneck_of({0, 0, 0.50 + kJust}), Bottleneck::kCompute);
-  EXPECT_EQ(bottleneck_of({0, 0, 0.50}), Bottleneck::kMemory);
+  EXPECT_EQ(bottleneck_of({0, 0, 0.50 + kJust, 0.50}), Bottleneck::kCompute);
+  EXPECT_EQ(bottleneck_of({0, 0, 0.50, 0.50}), Bottleneck::kMemory);
+  EXPECT_EQ(bottleneck_of({0.20, 0.20, 0.40, 0.20}), Bottleneck::kCompute);
   // Of several the first.
   EXPECT_EQ(bottleneck_of({0.31, 0.41, 0.51}), Bottleneck::kTransfer);
   EXPECT_EQ(bottleneck_of({0.30, 0.41, 0.51}), Bottleneck::kLaunch);
 }
 
-TEST(BottleneckRule, SharesAreOfACallWithItsCopies) {
-  PlanRun run = run_of(60, {kernel("a", 30, 0, 20), kernel("b", 30, 0, 10)});
+TEST(BottleneckRule, SharesOfACallAndItsCopiesSumToTheWhole) {
+  // One waits for operations, one for bytes and three times as long.
+  PlanRun run = run_of(160, {kernel("a", 40, 5, 20), kernel("b", 120, 90, 10)});
   run.kernels[0].calls = 3;
   run.transfer_ns = 40;
   Shares shares = shares_of(run, plain_device());
-  EXPECT_DOUBLE_EQ(shares.transfer, 0.4);
-  EXPECT_DOUBLE_EQ(shares.launch, 0.4);  // four launches of 10 ns
-  EXPECT_DOUBLE_EQ(shares.compute, 0.3);
+  EXPECT_DOUBLE_EQ(shares.transfer, 0.2);
+  EXPECT_DOUBLE_EQ(shares.launch, 0.2);  // four launches of 10 ns
+  EXPECT_DOUBLE_EQ(shares.compute, 0.15);
+  EXPECT_DOUBLE_EQ(shares.memory, 0.45);
+  EXPECT_DOUBLE_EQ(shares.transfer + shares.launch + shares.compute + shares.memory, 1);
   run.kernels[0].calls = 1000;
-  EXPECT_EQ(shares_of(run, plain_device()).launch, 1);
+  shares = shares_of(run, plain_device());
+  EXPECT_DOUBLE_EQ(shares.launch, 0.8);
+  EXPECT_EQ(shares.compute + shares.memory, 0);
   Shares none = shares_of(run_of(0, {}), plain_device());
-  EXPECT_EQ(none.transfer + none.launch + none.compute, 0);
+  EXPECT_EQ(none.transfer + none.launch + none.compute + none.memory, 0);
 }
 
 TEST(HotKernels, AreTheTenThatTakeLongest) {
@@ -339,9 +363,9 @@ TEST(ScorecardText, SaysAllOfIt) {
   std::string text = markdown_of(sample_card());
   for (const char* words :
        {"# Plan aaaaaaaaaaaa: grade D", "for cpu, s0=4", "| bottleneck | memory bandwidth |",
-        "| a\\|b\\`c | matmul | 1 | 1.000 | 66.7 % |",
-        "| the plan | 2.000 | 1.000 | 2.00 | critical |", "## Parity with on\\<nx: slower",
-        "| matmul | 1.500 | 1.000 | 1.50 |"}) {
+        "| a\\|b\\`c | matmul |  | 1 | 1.00 ms | 66.7 % |",
+        "| the plan | 2.00 ms | 1.00 ms | 2.00 | critical |", "## Parity with on\\<nx: slower",
+        "| matmul | 1.50 ms | 1.00 ms | 1.50 |"}) {
     EXPECT_NE(text.find(words), std::string::npos) << words << "\n" << text;
   }
 }

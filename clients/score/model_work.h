@@ -4,12 +4,14 @@
 #include <cstdint>
 #include <vector>
 
+#include "clients/score/roofline.h"
 #include "common/ir/hlir/graph.h"
 
-namespace bench {
+namespace clients {
 
 struct ModelWork {
   double operations = 0;  // additions and multiplications of sums
+  bool is_half = false;   // no input holds float32 or float64, so that products are of 16 bits
   double bytes = 0;       // of inputs, weights and states, read once, and of outputs, written once
 };
 
@@ -19,4 +21,8 @@ struct ModelWork {
 // from, the gathered elements count. `sizes`: of the graph's symbols.
 ModelWork work_of(const common::Graph& graph, const std::vector<int64_t>& sizes);
 
-}  // namespace bench
+// The longer of the operations at their peak and the bytes at the rate of so many; 0 where the
+// roofline knows neither.
+double least_ns(const ModelWork& work, const Roofline& roofline);
+
+}  // namespace clients

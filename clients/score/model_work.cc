@@ -1,11 +1,11 @@
-#include "tests/bench/model_work.h"
+#include "clients/score/model_work.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "common/ir/hlir/sizes.h"
 
-namespace bench {
+namespace clients {
 namespace {
 
 using common::Graph;
@@ -103,7 +103,25 @@ double bytes_of(const Graph& graph, const std::vector<int64_t>& sizes) {
 }  // namespace
 
 ModelWork work_of(const Graph& graph, const std::vector<int64_t>& sizes) {
-  return {operations_of(graph, sizes), bytes_of(graph, sizes)};
+  ModelWork work;
+  work.operations = operations_of(graph, sizes);
+  work.bytes = bytes_of(graph, sizes);
+  bool has_half = false, has_wide = false;
+  for (const common::GraphInput& input : graph.inputs) {
+    has_half = has_half || common::is_half(input.dtype);
+    has_wide = has_wide || input.dtype == common::DType::kFloat32 ||
+               input.dtype == common::DType::kFloat64;
+  }
+  work.is_half = has_half && !has_wide;
+  return work;
 }
 
-}  // namespace bench
+double least_ns(const ModelWork& work, const Roofline& roofline) {
+  bool half = work.is_half && roofline.half_operations_per_s > 0;
+  double peak = half ? roofline.half_operations_per_s : roofline.operations_per_s;
+  double rate = read_bandwidth(roofline, work.bytes);
+  double operations_ns = peak > 0 ? work.operations / peak * 1e9 : 0;
+  return std::max(operations_ns, rate > 0 ? work.bytes / rate * 1e9 : 0);
+}
+
+}  // namespace clients
