@@ -9,6 +9,7 @@
 
 #include "clients/cli/base/case_measure.h"
 #include "clients/cli/base/child_stage.h"
+#include "clients/cli/plans/kernel_modules.h"
 #include "clients/runtime/model/size_ranges.h"
 #include "clients/runtime/model/weights.h"
 #include "common/base/cat.h"
@@ -132,6 +133,13 @@ std::vector<KernelRun> kernels_of(const common::Plan& plan,
   return kernels;
 }
 
+void name_modules(const common::Plan& plan, const Model& model, PlanRun* run) {
+  std::map<std::string, std::string> by_id;
+  std::vector<std::string> modules = kernel_modules(plan, model);
+  for (size_t k = 0; k < modules.size(); ++k) by_id[plan.kernels[k].fingerprint.hex()] = modules[k];
+  for (KernelRun& kernel : run->kernels) kernel.modules = by_id[kernel.id];
+}
+
 double library_operations(const common::PlanKernel& kernel, const common::Call& call,
                           const std::vector<int64_t>& sizes) {
   std::vector<int64_t> symbols;
@@ -246,6 +254,7 @@ Result<PlanRun> profile_plan(const PulledPlan& plan, const Model* model,
     run.resident_bytes += common::count_bytes(buffer.dtype, buffer.shape, sizes);
   }
   run.kernels = kernels_of(plan.plan, executor->call_facts(), calls, sizes);
+  if (model != nullptr) name_modules(plan.plan, *model, &run);
   if (run.kernels.empty()) run.latency = {};
   return run;
 }

@@ -8,9 +8,11 @@
 #include "clients/cli/base/plan_source.h"
 #include "clients/cli/base/report.h"
 #include "clients/cli/plans/find_plan.h"
+#include "clients/cli/plans/kernel_modules.h"
 #include "clients/pt2/translate.h"
 #include "clients/runtime/farm/plan_resolver.h"
 #include "common/base/cat.h"
+#include "common/runtime/whole_run.h"
 
 namespace clients {
 namespace {
@@ -26,7 +28,12 @@ struct PlanShowOptions {
   std::string numerics{common::kDefaultPolicy};  // of a model's plan
 };
 
-Result<FoundPlan> plan_of_model(const PlanShowOptions& options) {
+struct ShownPlan {
+  FoundPlan found;
+  std::vector<std::string> modules;  // see kernel_modules(); none where the model is not known
+};
+
+Result<ShownPlan> plan_of_model(const PlanShowOptions& options) {
   const std::string& path = options.what;
   LFARM_ASSIGN_OR_RETURN(Model model, load_model(path));
   LFARM_ASSIGN_OR_RETURN(common::FoundDevice device, device_of(options.farm));
@@ -44,23 +51,32 @@ Result<FoundPlan> plan_of_model(const PlanShowOptions& options) {
     LFARM_ASSIGN_OR_RETURN(found, cache->find(key, machine_of(options.farm)));
   }
   if (!found) return not_cached(path);
-  return FoundPlan{found->id, std::move(found->plan)};
+  LFARM_RETURN_IF_ERROR(common::plan_fits(found->plan, model.graph));
+  std::vector<std::string> modules = kernel_modules(found->plan, model);
+  return ShownPlan{{found->id, std::move(found->plan)}, std::move(modules)};
 }
 
-Result<FoundPlan> find_plan(const PlanShowOptions& options) {
+Result<ShownPlan> find_plan(const PlanShowOptions& options) {
   std::error_code ignored;
   if (std::filesystem::exists(options.what, ignored)) {
     return plan_of_model(options);
   }
-  return plan_of_id(options.farm, options.what);
+  LFARM_ASSIGN_OR_RETURN(FoundPlan found, plan_of_id(options.farm, options.what));
+  return ShownPlan{std::move(found), {}};
 }
 
 int plan_show(const PlanShowOptions& options) {
-  auto found = find_plan(options);
-  if (!found.ok()) return fail(found.error());
-  std::printf("plan %s\n", found->id.hex().c_str());
+  auto shown = find_plan(options);
+  if (!shown.ok()) return fail(shown.error());
+  const FoundPlan& found = shown->found;
+  std::printf("plan %s\n", found.id.hex().c_str());
   std::string text =
-      options.predicted ? common::print_predictions(found->plan) : common::print(found->plan);
+      options.predicted ? common::print_predictions(found.plan) : common::print(found.plan);
+  for (size_t k = 0; k < shown->modules.size(); ++k) {
+    if (!shown->modules[k].empty()) {
+      text += cat("kernel ", k, " reads weights of ", shown->modules[k], "\n");
+    }
+  }
   std::fwrite(text.data(), 1, text.size(), stdout);
   return kExitDone;
 }
@@ -77,7 +93,8 @@ void declare_plan_show(CommandLine* line) {
       .value("plan", &options->what, "ID|MODEL.pt2",
              "The plan's id or key, the graph's hash, or a\n"
              "beginning of one; or a model")
-      .required();
+      .required()
+      .stands_for(model_file);
   command.flag("--predicted", &options->predicted,
                "Prints what each call was predicted to take beside what it took");
   command.flag("--on-disk", &options->on_disk,
