@@ -40,7 +40,9 @@
   X(keys_new)             \
   X(keys_grant)           \
   X(keys_revoke)          \
-  X(keys_ls)
+  X(keys_ls)              \
+  X(completion)           \
+  X(man)
 
 namespace clients {
 
