@@ -1,5 +1,5 @@
 # The front door. `make demo` shows lfarm at work; CI runs `make check` and `make lint` (.ci/run).
-.PHONY: help demo check lint build packages packages-to-build test fuzz chaos scale-check gpu-check gpu-bundle images format clean
+.PHONY: help demo check lint build packages packages-to-build test fuzz chaos scale-check gpu-check gpu-bundle images package format clean
 .DEFAULT_GOAL := help
 
 LABELS ?= unit|golden|conformance|sim|farm|chaos|k8s|fuzz
@@ -65,6 +65,12 @@ gpu-bundle: packages  ## the same for another machine: build/lfarm-gpu-bundle.ta
 	@cmake --preset release
 	@cmake --build build --target gpu
 	@tests/gpu/bundle.sh build
+
+package: packages-to-build  ## Debian packages of client, farm and -dev in build/packages, for this machine's Debian
+	@cmake --preset release
+	@cmake --build build --target programs lfarm_library manual
+	@cd build && cpack -B packages && rm -rf packages/_CPack_Packages
+	@ls -l build/packages/*.deb
 
 images:  ## container images for Kubernetes, with docker, podman or buildah; see k8s/images/build.sh
 	@k8s/images/build.sh

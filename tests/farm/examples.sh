@@ -12,7 +12,9 @@ farm=
 trap '[ -z "$farm" ] || kill "$farm"; wait; rm -rf "$scratch"' EXIT
 model=$root/tests/fixtures/models/mlp/model.pt2
 
-cmake --install "$build" --component runtime --prefix "$scratch/prefix" >/dev/null
+for component in runtime development; do
+  cmake --install "$build" --component $component --prefix "$scratch/prefix" >/dev/null
+done
 cmake -S "$root/clients/examples" -B "$scratch/examples" -DCMAKE_PREFIX_PATH="$scratch/prefix" >/dev/null
 cmake --build "$scratch/examples" >/dev/null
 flags=$(PKG_CONFIG_PATH=$scratch/prefix/lib/pkgconfig:$(echo "$scratch"/prefix/lib/*/pkgconfig) \

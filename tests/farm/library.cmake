@@ -5,6 +5,9 @@ add_test(NAME farm.examples COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/examples.sh ${CM
 set_tests_properties(farm.examples PROPERTIES LABELS farm)
 lfarm_time_limit(farm.examples 1800)
 lfarm_sanitized_test(farm.examples PRELOAD LFARM_PRELOAD)
+add_test(NAME farm.package COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/package.sh ${CMAKE_BINARY_DIR})
+set_tests_properties(farm.package PROPERTIES LABELS farm)
+lfarm_time_limit(farm.package 1800)
 # The interpreter of the system, which has Debian's NumPy; tests that lack something say so.
 add_test(NAME farm.python COMMAND /usr/bin/python3 -B -m pytest -q -rs -p no:cacheprovider
   ${CMAKE_SOURCE_DIR}/tests/python)

@@ -1,0 +1,60 @@
+# What `cmake --install` puts where, and the Debian packages that `cpack` makes of it. Components:
+#   client       lfarm, its manual and its completion   lfarm-client, with the next
+#   runtime      liblfarm                               (clients/runtime/CMakeLists.txt)
+#   farm         coordinator, worker, systemd units     lfarm-farm
+#   development  headers, CMake's and pkg-config's files liblfarm-dev (clients/runtime/CMakeLists.txt)
+include(GNUInstallDirs)
+
+set(written ${CMAKE_BINARY_DIR}/written)
+add_custom_command(OUTPUT ${written}/lfarm.bash ${written}/man/lfarm.1
+  COMMAND ${CMAKE_COMMAND} -E make_directory ${written}
+  COMMAND lfarm man ${written}/man
+  COMMAND lfarm completion bash > ${written}/lfarm.bash
+  DEPENDS lfarm VERBATIM)
+add_custom_target(manual DEPENDS ${written}/lfarm.bash)
+add_dependencies(binaries manual)
+
+install(TARGETS lfarm COMPONENT client)
+install(DIRECTORY ${written}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT client)
+install(FILES ${written}/lfarm.bash RENAME lfarm COMPONENT client
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+install(TARGETS lfarm-coordinator lfarm-worker COMPONENT farm)
+install(FILES packaging/lfarm-coordinator.service packaging/lfarm-worker.service COMPONENT farm
+  DESTINATION lib/systemd/system)
+foreach(pair client:lfarm-client farm:lfarm-farm development:liblfarm-dev)
+  string(REPLACE ":" ";" pair ${pair})
+  list(GET pair 0 component)
+  list(GET pair 1 package)
+  install(FILES CHANGELOG.md COMPONENT ${component}
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/${package})
+  string(TOUPPER ${component} name)
+  set(CPACK_DEBIAN_${name}_PACKAGE_NAME ${package})
+endforeach()
+
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_CONTACT "lfarm <lfarm@localhost>")
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_CLIENT_DESCRIPTION "compiles PyTorch models on a farm and runs what it finds
+ The command lfarm and the library liblfarm.")
+set(CPACK_DEBIAN_CLIENT_PACKAGE_RECOMMENDS "lfarm-farm, libopenblas0")
+set(CPACK_DEBIAN_FARM_DESCRIPTION "farm that searches for the fastest kernels of PyTorch models
+ The coordinator and the worker, as services that systemd starts.")
+set(CPACK_DEBIAN_FARM_PACKAGE_DEPENDS "clang-14 | clang | gcc")
+set(CPACK_DEBIAN_FARM_PACKAGE_RECOMMENDS "lfarm-client, libopenblas0")
+set(CPACK_DEBIAN_DEVELOPMENT_DESCRIPTION "files to build programs against liblfarm
+ Headers for C and C++, and what CMake and pkg-config read.")
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "lfarm-client (= ${PROJECT_VERSION})")
+set(CPACK_COMPONENTS_GROUPING ONE_PER_GROUP)
+set(CPACK_COMPONENTS_ALL client runtime farm development)
+include(CPack)
+cpack_add_component_group(client)
+cpack_add_component(client GROUP client)
+cpack_add_component(runtime GROUP client)
+cpack_add_component_group(farm)
+cpack_add_component(farm GROUP farm)
+cpack_add_component_group(development)
+cpack_add_component(development GROUP development)

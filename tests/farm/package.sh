@@ -1,0 +1,62 @@
+#!/bin/bash
+# package.sh BUILD: installs the components as `cmake --install` does, and makes the Debian packages.
+# If it fails, what users install lacks a program, a page of the manual or a dependency.
+set -euo pipefail
+build=$(cd "$1" && pwd)
+root=$(cd "$(dirname "$0")/../.." && pwd)
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+prefix=$scratch/prefix
+fail() { echo "package.sh: $*" >&2; exit 1; }
+
+for component in client runtime farm development; do
+  cmake --install "$build" --component $component --prefix "$prefix" >/dev/null
+done
+for file in bin/lfarm bin/lfarm-coordinator bin/lfarm-worker include/lfarm.h share/man/man1/lfarm.1 \
+            share/man/man1/lfarm-cache-ls.1 lib/systemd/system/lfarm-worker.service; do
+  [ -s "$prefix/$file" ] || fail "no $file"
+done
+
+# One version: of the programs, the Python package and the changelog.
+version=$("$prefix/bin/lfarm" --version)
+grep -qx "version = \"${version#lfarm }\"" "$root/clients/python/pyproject.toml" ||
+  fail "clients/python/pyproject.toml has another version than $version"
+[ "$(grep -m1 '^## ' "$root/CHANGELOG.md")" = "## ${version#lfarm }" ] ||
+  fail "CHANGELOG.md does not begin with $version"
+
+# The completion, asked as bash asks.
+complete_words() {  # complete_words WORD...: what the last word can become
+  bash -c 'source "$0"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _lfarm; echo "${COMPREPLY[@]}"' \
+    "$prefix/share/bash-completion/completions/lfarm" "$@"
+}
+[ "$(complete_words lfarm sub)" = submit ] || fail "lfarm sub: $(complete_words lfarm sub)"
+[ "$(complete_words lfarm cache st)" = stats ] || fail "lfarm cache st: $(complete_words lfarm cache st)"
+[ "$(complete_words lfarm plan score --aga)" = --against ] || fail "no option of a command of two words"
+[ -z "$(complete_words lfarm submit model)" ] || fail "a file's name was taken for an option"
+
+# The manual has a page for each command, and troff takes it.
+if command -v man >/dev/null; then
+  for page in "$prefix"/share/man/man1/*.1; do
+    said=$(LC_ALL=C.UTF-8 MANWIDTH=80 man --warnings -l "$page" 2>&1 >"$scratch/page") || fail "$page"
+    [ -z "$said" ] || fail "$page: $said"
+    grep -q SYNOPSIS "$scratch/page" || fail "$page has no synopsis"
+  done
+fi
+
+if command -v dpkg-shlibdeps >/dev/null && command -v dpkg-deb >/dev/null; then
+  (cd "$scratch" && cpack --config "$build/CPackConfig.cmake" -B "$scratch/packages" >cpack.log 2>&1) ||
+    { cat "$scratch/cpack.log" >&2; fail "cpack"; }
+  for package in lfarm-client lfarm-farm liblfarm-dev; do
+    deb=$(echo "$scratch"/packages/${package}_*.deb)
+    [ "$(dpkg-deb -f "$deb" Version)" = "${version#lfarm }" ] || fail "$deb has another version"
+    dpkg-deb -c "$deb" >"$scratch/$package"
+  done
+  dpkg-deb -f "$scratch"/packages/lfarm-client_*.deb Depends | grep -q libzmq5 ||
+    fail "lfarm-client does not name the libraries that it needs"
+  dpkg-deb -f "$scratch"/packages/lfarm-farm_*.deb Depends | grep -q clang || fail "no compiler of kernels"
+  grep -q 'usr/lib/.*/liblfarm.so.1$\|liblfarm.so.1 ->' "$scratch/lfarm-client" || fail "no liblfarm"
+  grep -q 'liblfarm.so ->' "$scratch/liblfarm-dev" || fail "no link to build with"
+else
+  echo "package.sh: no dpkg here, so that no Debian package is made"
+fi
+echo "package.sh: well"
