@@ -62,9 +62,22 @@ common::Code code_of_child(int exit_code) {
   return common::Code::kInternal;
 }
 
+// A machine may have the client alone, as the package lfarm-client installs it.
+common::Status check_programs() {
+  for (const char* program : {"lfarm-coordinator", "lfarm-worker"}) {
+    std::string path = sibling(program);
+    if (common::file_exists(path)) continue;
+    return common::invalid_input(cat("no farm can be started here: there is no ", path,
+                                     "; install the package lfarm-farm, or name a farm with "
+                                     "--farm"));
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<std::unique_ptr<FarmProcesses>> FarmProcesses::start(FarmProcessOptions options) {
+  LFARM_RETURN_IF_ERROR(check_programs());
   LFARM_ASSIGN_OR_RETURN(auto lock, FarmLock::try_take(options.state));
   if (!lock) return std::unique_ptr<FarmProcesses>();
   std::unique_ptr<FarmProcesses> farm(new FarmProcesses(std::move(options)));

@@ -101,6 +101,12 @@ TEST_F(CliErrors, AStateDirectoryThatCannotBeMadeNamesTheOption) {
   EXPECT_NE(submit.err().find("--state or $LFARM_STATE"), std::string::npos) << submit.err();
 }
 
+TEST_F(CliErrors, AClientWithoutAFarmsProgramsSaysWhatToInstall) {
+  std::filesystem::copy_file(paths::binaries("/lfarm"), path("lfarm"));
+  Invocation alone(path(""), 1'000, {"up"}, path("lfarm"));
+  expect_error(alone, 2, "no " + path("lfarm-coordinator") + "; install the package lfarm-farm");
+}
+
 TEST_F(CliErrors, HelpIsNoError) {
   Invocation alone = lfarm({});
   EXPECT_EQ(alone.wait(), 0);
