@@ -130,6 +130,69 @@ TEST(Training, AFusedStepChangesParametersAndStates) {
   }
 }
 
+// A fused step of one parameter of one number: what parameter and first state are afterwards.
+std::vector<float> stepped(const std::string& target, std::vector<NamedArgument> numbers,
+                           float gradient, const std::vector<std::string>& lists,
+                           const std::vector<float>& states, float steps) {
+  Program p;
+  p.stored(ExportInputKind::kBuffer, "w", {1});
+  std::vector<HostTensor> given = {line({1})};
+  std::vector<NamedArgument> arguments = {{"self", list({"w"})}, {"grads", list({"g"})}};
+  for (size_t k = 0; k < lists.size(); ++k) {
+    p.stored(ExportInputKind::kBuffer, lists[k], {states[k]});
+    given.push_back(line({states[k]}));
+    arguments.push_back({lists[k], list({lists[k]})});
+  }
+  p.input("g", {1}).input("step", {}).tensor("y", {1});
+  given.push_back(line({gradient}));
+  given.push_back(line({steps}).reshaped({}).value());
+  arguments.push_back({"state_steps", list({"step"})});
+  for (NamedArgument& number : numbers) arguments.push_back(std::move(number));
+  p.node(target, std::move(arguments), "nothing");
+  ExportedProgram program = p.get();
+  program.graph.nodes[0].outputs.clear();
+  auto model = translate(program);
+  EXPECT_TRUE(model.ok()) << (model.ok() ? "" : model.error().message);
+  if (!model.ok()) return {};
+  // The step is no input of a model that does not read it.
+  given.resize(model->graph.inputs.size());
+  auto results = run(*model, given);
+  return {floats(results[0])[0], floats(results[1])[0]};
+}
+
+// By hand, from PyTorch's description of each optimizer.
+TEST(Training, FusedStepsOfOtherOptimizers) {
+  auto sgd = [](bool nesterov, bool first) {
+    return stepped("aten._fused_sgd_.default",
+                   {{"weight_decay", 0.1},
+                    {"momentum", 0.9},
+                    {"lr", 0.1},
+                    {"dampening", 0.0},
+                    {"nesterov", nesterov},
+                    {"maximize", false},
+                    {"is_first_step", first}},
+                   0.5F, {"momentum_buffer_list"}, {2}, 1);
+  };
+  expect_near(sgd(false, false), {1 - 0.1 * 2.4, 2.4});
+  expect_near(sgd(true, false), {1 - 0.1 * (0.6 + 0.9 * 2.4), 2.4});
+  expect_near(sgd(false, true), {1 - 0.1 * 0.6, 0.6});
+  auto adagrad = stepped(
+      "aten._fused_adagrad_.default",
+      {{"lr", 0.3}, {"lr_decay", 0.5}, {"weight_decay", 0.0}, {"eps", 0.0}, {"maximize", false}}, 2,
+      {"state_sums"}, {5}, 3);
+  expect_near(adagrad, {1 - 0.15 * 2 / 3, 9});
+  auto amsgrad = stepped("aten._fused_adam_.default",
+                         {{"lr", 0.1},
+                          {"beta1", 0.9},
+                          {"beta2", 0.99},
+                          {"weight_decay", 0.0},
+                          {"eps", 0.0},
+                          {"amsgrad", true},
+                          {"maximize", false}},
+                         1, {"exp_avgs", "exp_avg_sqs", "max_exp_avg_sqs"}, {0, 0, 1}, 1);
+  expect_near(amsgrad, {0.99, 0.1});
+}
+
 TEST(Training, OperatorsOnListsWriteIntoEachTensor) {
   Program p;
   p.stored(ExportInputKind::kBuffer, "a", {1, 2}).stored(ExportInputKind::kBuffer, "b", {3, 4});
