@@ -16,4 +16,4 @@ set_tests_properties(farm.python PROPERTIES LABELS farm ENVIRONMENT
 lfarm_time_limit(farm.python 1800)
 lfarm_sanitized_test(farm.python PRELOAD LD_PRELOAD)
 lfarm_test(cli_plans LABEL farm TIMEOUT 1800 SOURCES cli/cli_plans_test.cc COMPONENTS common/base common/process
-  LIBRARIES lfarm_library DEPENDS lfarm lfarm-coordinator lfarm-worker)
+  LIBRARIES lfarm_library nlohmann_json::nlohmann_json DEPENDS lfarm lfarm-coordinator lfarm-worker)
