@@ -52,6 +52,7 @@ class CpuRunner final : public KernelRunner {
   explicit CpuRunner(const common::Target& target)
       : generator_(worker::unit_of(target)),
         machine_(common::machine_of(target)),
+        vector_bytes_(worker::unit_of(target).bytes),
         stands_in_(worker::unit_of(target).has_tiles && target != common::host_cpu_target()
                        ? kMatrixUnit
                        : ""),
@@ -59,6 +60,7 @@ class CpuRunner final : public KernelRunner {
 
   const worker::CodeGenerator& generator() const override { return generator_; }
   common::Machine machine() const override { return machine_; }
+  int vector_bytes() const override { return vector_bytes_; }
 
   void load(const std::string& text) override {
     auto object = compiler_->compile(stands_in_ + text, 600'000);
@@ -99,6 +101,7 @@ class CpuRunner final : public KernelRunner {
  private:
   worker::CpuCodeGenerator generator_;
   common::Machine machine_;
+  int vector_bytes_;
   std::string stands_in_;  // for what the machine lacks
   std::shared_ptr<const worker::Compiler> compiler_;
   std::unique_ptr<LoadedObject> loaded_;

@@ -19,6 +19,8 @@ class KernelRunner {
   virtual const worker::CodeGenerator& generator() const = 0;
   // That the generator writes for.
   virtual common::Machine machine() const = 0;
+  // Of a register that holds several elements; a GPU's threads have none.
+  virtual int vector_bytes() const { return 64; }
   // The preamble with the texts of all kernels.
   virtual void load(const std::string& text) = 0;
   // Whether kernels run, or are only compiled.

@@ -91,6 +91,8 @@ class KernelBatch {
 
   size_t size() const { return cases_.size(); }
   bool runs() const { return runner_->runs(); }
+  // Elements of a register.
+  int64_t lanes(DType dtype) const { return runner_->vector_bytes() / dtype_size(dtype); }
   const Case& at(size_t k) const { return cases_[k]; }
 
   // Runs case k in one or several shares of its units. Checks guard bands.

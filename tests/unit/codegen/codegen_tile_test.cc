@@ -80,15 +80,17 @@ void add_panels(KernelBatch& batch, Random& random, DType dtype, std::vector<int
 TEST(CodegenTile, PanelsAreReadInPlace) {
   Random random(31);
   KernelBatch batch;
-  add_panels(batch, random, DType::kFloat32, {300}, {96}, 16, {});
-  add_panels(batch, random, DType::kFloat32, {300}, {50}, 16, {});  // the last panel is not full
-  add_panels(batch, random, DType::kFloat32, {1500}, {7}, 16, {});  // blocks of k, one part panel
-  add_panels(batch, random, DType::kFloat32, {3, 20}, {5, 32}, 16, {});
-  add_panels(batch, random, DType::kFloat64, {70}, {50}, 8, {});
+  const int64_t lanes = batch.lanes(DType::kFloat32);
+  add_panels(batch, random, DType::kFloat32, {300}, {96}, lanes, {});
+  add_panels(batch, random, DType::kFloat32, {300}, {50}, lanes, {});  // the last panel is not full
+  add_panels(batch, random, DType::kFloat32, {1500}, {7}, lanes,
+             {});  // blocks of k, one part panel
+  add_panels(batch, random, DType::kFloat32, {3, 20}, {5, 32}, lanes, {});
+  add_panels(batch, random, DType::kFloat64, {70}, {50}, lanes / 2, {});
   for (const ScheduleChoice& choice : schedule_parameters(Template::kTile)) {
     if (!choice.on_cpu) continue;
     for (int64_t value : choice.values) {
-      add_panels(batch, random, DType::kFloat32, {600}, {100}, 16,
+      add_panels(batch, random, DType::kFloat32, {600}, {100}, lanes,
                  {{std::string(choice.name), value}});
     }
   }
@@ -118,11 +120,12 @@ TEST(CodegenTile, WhatIsNoVectorIsPacked) {
 TEST(CodegenTile, RowsAreReadInRuns) {
   Random random(33);
   KernelBatch batch;
+  const int64_t lanes = batch.lanes(DType::kFloat32);
   for (int64_t channels : {8, 64, 160}) {
     for (int64_t kc : {0, 64, 512}) {
       GraphBuilder b;
       NodeId x = input(b, DType::kFloat32, {2, 7, 9, channels});
-      NodeId panels = input(b, DType::kFloat32, {2, 9 * channels, 16});
+      NodeId panels = input(b, DType::kFloat32, {(20 + lanes - 1) / lanes, 9 * channels, lanes});
       View windows{{2, 5, 4, 3, 3, channels},
                    {Expr::index(0), Expr::index(1) + Expr::index(3),
                     Expr::index(2) * Expr(2) + Expr::index(4), Expr::index(5)},
@@ -130,14 +133,15 @@ TEST(CodegenTile, RowsAreReadInRuns) {
                    0};
       Expr k = (Expr::index(0) * Expr(3) + Expr::index(1)) * Expr(channels) + Expr::index(2);
       Expr n = Expr::index(3);
-      View matrix{{3, 3, channels, 20}, {floor_div(n, Expr(16)), k, mod(n, Expr(16))}, {}, 0};
+      View matrix{{3, 3, channels, 20}, {floor_div(n, Expr(lanes)), k, mod(n, Expr(lanes))}, {}, 0};
       b.output(contract(b, b.view(x, windows), b.view(panels, matrix), {0, 1, 2, 3, 4, 5},
                         {3, 4, 5, 6}, {0, 1, 2, 6}));
       Schedule schedule;
       if (kc != 0) schedule = {{"kc", kc}};
       batch.add(Template::kTile, schedule, b.finish(),
                 {random_tensor(random, DType::kFloat32, {2, 7, 9, channels}),
-                 random_tensor(random, DType::kFloat32, {2, 9 * channels, 16})});
+                 random_tensor(random, DType::kFloat32,
+                               {(20 + lanes - 1) / lanes, 9 * channels, lanes})});
     }
   }
   batch.compile();
