@@ -11,7 +11,7 @@ add_custom_command(OUTPUT ${written}/lfarm.bash ${written}/man/lfarm.1
   COMMAND lfarm man ${written}/man
   COMMAND lfarm completion bash > ${written}/lfarm.bash
   DEPENDS lfarm VERBATIM)
-add_custom_target(manual DEPENDS ${written}/lfarm.bash)
+add_custom_target(manual ALL DEPENDS ${written}/lfarm.bash)
 add_dependencies(binaries manual)
 
 install(TARGETS lfarm COMPONENT client)
