@@ -14,7 +14,8 @@ NodeId even_edges(Context& c, NodeId low, NodeId high, int64_t count) {
   NodeId from_low = add(c, low, mul(c, step, place));
   NodeId to_go = sub(c, number_like(c, low, static_cast<double>(count)), place);
   NodeId from_high = sub(c, high, mul(c, step, to_go));
-  return c.b.select(less(c, place, static_cast<double>((count + 1) / 2)), from_low, from_high);
+  int64_t half = (count + 1) / 2;
+  return c.b.select(less(c, place, static_cast<double>(half)), from_low, from_high);
 }
 
 // The ends that `range` gives dimension k of several, or those of the data.

@@ -161,7 +161,7 @@ Adaptive adaptive(Context& c, NodeId x, const Sizes& to, int spatial, double fil
   }
   for (int k = 0; k < spatial; ++k) {
     Expr size = shape[lead + at(k)];
-    Expr length = to[to.size() - at(spatial - k)];
+    const Expr& length = to[to.size() - at(spatial - k)];
     constexpr int64_t kMaxSize = 1 << 20;
     if (!size.is_constant() || !length.is_constant() || length.constant() < 1 ||
         length.constant() > kMaxSize || size.constant() > kMaxSize) {
