@@ -12,7 +12,6 @@ namespace {
 using common::cat;
 using common::HostTensor;
 using common::Result;
-using common::Shape;
 using common::Status;
 using common::TensorRef;
 using Sequences = std::vector<std::vector<int64_t>>;
@@ -109,7 +108,7 @@ Status Generator::call(const GeneratorProgram& program, const Sequences& sequenc
   return {};
 }
 
-// The program that takes the most of so many tokens.
+// Of the programs that can take `tokens` tokens, the one with the widest calls.
 Result<const GeneratorProgram*> Generator::widest(int64_t tokens) const {
   const GeneratorProgram* best = nullptr;
   int64_t least = INT64_MAX, most = 0;

@@ -42,7 +42,7 @@ struct Generated {
   int64_t steps = 0;                            // tokens of the longest sequence
 };
 
-// Told of each token as it is chosen; false ends the run.
+// Told of each token as it is chosen; false ends the sequence.
 using OnToken = std::function<bool(size_t sequence, int64_t step, int64_t token)>;
 
 // kInvalidInput when a model with these roles cannot run the prompts with the options.

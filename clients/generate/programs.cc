@@ -1,7 +1,8 @@
 #include "clients/generate/programs.h"
 
-#include <algorithm>
 #include <cstring>
+
+#include "clients/runtime/model/tensor_named.h"
 
 namespace clients {
 namespace {
@@ -41,16 +42,15 @@ common::Status share_weights(const std::shared_ptr<Weights>& from, Weights& to) 
   const Model &held = from->model(), &model = to.model();
   for (size_t i = 0; i < model.weights.size(); ++i) {
     if (!model.weights[i] || model.graph.inputs[i].kind != common::InputKind::kWeight) continue;
-    auto found =
-        std::find(held.weight_names.begin(), held.weight_names.end(), model.weight_names[i]);
-    if (found == held.weight_names.end()) continue;
-    auto source = static_cast<size_t>(found - held.weight_names.begin());
+    auto found = tensor_named(held, model.weight_names[i]);
+    if (!found) continue;
+    auto source = static_cast<size_t>(*found);
     bool is_weight = held.graph.inputs[source].kind == common::InputKind::kWeight;
     if (!is_weight || !held.weights[source] ||
         !have_equal_content(*held.weights[source], *model.weights[i])) {
       continue;
     }
-    LFARM_ASSIGN_OR_RETURN(common::TensorRef content, from->on_device(static_cast<int>(source)));
+    LFARM_ASSIGN_OR_RETURN(common::TensorRef content, from->on_device(*found));
     LFARM_RETURN_IF_ERROR(to.bind(static_cast<int>(i), content, from));
   }
   return {};

@@ -1,6 +1,6 @@
 #include "clients/generate/shared_state.h"
 
-#include <algorithm>
+#include "clients/runtime/model/tensor_named.h"
 
 namespace clients {
 
@@ -15,16 +15,13 @@ common::Status SharedState::move(Entry& from, Entry& to) {
   const std::vector<common::GraphInput>& inputs = to.model->graph.inputs;
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i].kind != common::InputKind::kState) continue;
-    const std::vector<std::string>& names = from.model->weight_names;
-    auto found = std::find(names.begin(), names.end(), to.model->weight_names[i]);
-    if (found == names.end()) continue;
-    auto source = static_cast<size_t>(found - names.begin());
-    const common::GraphInput& held = from.model->graph.inputs[source];
+    auto source = tensor_named(*from.model, to.model->weight_names[i]);
+    if (!source) continue;
+    const common::GraphInput& held = from.model->graph.inputs[static_cast<size_t>(*source)];
     bool is_same = held.kind == common::InputKind::kState && held.dtype == inputs[i].dtype &&
                    held.shape == inputs[i].shape;
     if (!is_same) continue;
-    LFARM_ASSIGN_OR_RETURN(common::HostTensor content,
-                           from.instance->state(static_cast<int>(source)));
+    LFARM_ASSIGN_OR_RETURN(common::HostTensor content, from.instance->state(*source));
     LFARM_RETURN_IF_ERROR(to.instance->set_state(static_cast<int>(i), content));
   }
   return {};

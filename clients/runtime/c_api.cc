@@ -14,6 +14,7 @@
 #include "clients/runtime/include/lfarm.h"
 #include "clients/runtime/live_instance.h"
 #include "clients/runtime/model/found_model.h"
+#include "clients/runtime/model/tensor_named.h"
 #include "clients/runtime/session.h"
 #include "common/base/cat.h"
 #include "common/base/files.h"
@@ -211,11 +212,8 @@ lfarm_status lfarm_model_find(lfarm_session* session, const char* graph_hash, co
 lfarm_status lfarm_model_bind(lfarm_model* model, const char* name, const lfarm_tensor* tensor,
                               lfarm_error** error) {
   return guarded(error, [&]() -> Status {
-    const std::vector<std::string>& names = model->model->weight_names;
-    auto found = std::find(names.begin(), names.end(), name);
-    if (found == names.end() || *name == '\0') {
-      return common::invalid_input(cat("the model has no tensor \"", name, "\""));
-    }
+    auto found = clients::tensor_named(*model->model, name);
+    if (!found) return common::invalid_input(cat("the model has no tensor \"", name, "\""));
     std::optional<int> gpu = clients::gpu_of(model->session->device());
     constexpr uint8_t kComplexCode = 5;
     auto taken = std::make_shared<clients::TakenTensor>();
@@ -223,7 +221,7 @@ lfarm_status lfarm_model_bind(lfarm_model* model, const char* name, const lfarm_
     if (!content.ok()) {
       return Error{content.error().code, cat("\"", name, "\" ", content.error().message)};
     }
-    return weights_to_bind(*model).bind(static_cast<int>(found - names.begin()), *content, taken);
+    return weights_to_bind(*model).bind(*found, *content, taken);
   });
 }
 

@@ -1,10 +1,10 @@
 // The C interface's states (include/lfarm.h): what calls leave behind, read and written by name.
-#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "clients/runtime/c_handles.h"
+#include "clients/runtime/model/tensor_named.h"
 #include "common/base/cat.h"
 
 using clients::guarded;
@@ -18,17 +18,13 @@ namespace {
 
 // The position of the state among the graph's inputs.
 Result<int> find_state(const lfarm_instance& instance, const std::string& name) {
-  const std::vector<std::string>& names = instance.model->weight_names;
-  auto found = std::find(names.begin(), names.end(), name);
-  if (name.empty() || found == names.end()) {
-    return common::invalid_input(cat("the model has no tensor \"", name, "\""));
-  }
-  auto position = static_cast<size_t>(found - names.begin());
-  if (instance.model->graph.inputs[position].kind != InputKind::kState) {
+  auto found = clients::tensor_named(*instance.model, name);
+  if (!found) return common::invalid_input(cat("the model has no tensor \"", name, "\""));
+  if (instance.model->graph.inputs[static_cast<size_t>(*found)].kind != InputKind::kState) {
     return common::invalid_input(
         cat("\"", name, "\" is a weight, which no call changes: it is what was bound"));
   }
-  return static_cast<int>(position);
+  return *found;
 }
 
 std::string text_of(const HostTensor& tensor) {

@@ -21,8 +21,8 @@ struct ModelWork {
 // from, the gathered elements count. `sizes`: of the graph's symbols.
 ModelWork work_of(const common::Graph& graph, const std::vector<int64_t>& sizes);
 
-// The longer of the operations at their peak and the bytes at the rate of so many; 0 where the
-// roofline knows neither.
+// The roofline's bound: the longer of the operations' time at peak and the bytes' time at the
+// bandwidth for that many bytes; 0 where the roofline knows neither.
 double least_ns(const ModelWork& work, const Roofline& roofline);
 
 }  // namespace clients

@@ -46,7 +46,7 @@ struct PlanRun {
 // not known, kernel_efficiency_of(). Empty when nothing was measured, or no kernel runs. Above 1
 // where data came from a nearer cache.
 std::optional<double> efficiency_of(const PlanRun& run, const Roofline& roofline);
-// The same for what the plan's kernels do, with the bytes that they give each other.
+// The same for the work of the plan's kernels, traffic of intermediate buffers included.
 std::optional<double> kernel_efficiency_of(const PlanRun& run, const Roofline& roofline);
 // 'A' from 0.60, 'B' from 0.40, 'C' from 0.20, 'D' from 0.10, else 'F'; '-' for nothing.
 char grade_of(const std::optional<double>& efficiency);

@@ -57,7 +57,7 @@ class Command {
   CLI::App* app_;
 };
 
-// What one option or value of a command is, for whoever writes about commands.
+// One option or value of a command, as manual pages and shell completion describe it.
 struct OptionText {
   std::string name;  // "--farm"; "model" of a value that is given by its position
   std::string type;  // "ENDPOINT"; empty for a flag

@@ -41,10 +41,6 @@ NodeId wide_uniform(Context& c, const Drawn& at) {
   return add(c, mul(c, x, 0x1p-53), 0x1p-54);
 }
 
-NodeId uniform_at(Context& c, const Drawn& at) {
-  return c.b.philox(DType::kFloat32, at.seed, at.counter, at.subsequence, at.word);
-}
-
 // What Box and Muller make of two numbers in (0, 1]: the sine's or, where `odd`, the cosine's part.
 NodeId box_muller(Context& c, NodeId radius, NodeId angle, std::optional<NodeId> odd) {
   NodeId log = c.b.unary(UnaryOp::kLog, radius);
@@ -69,7 +65,7 @@ NodeId normal_float(Context& c, const Shape& shape) {
   constexpr double kTurn = 2 * M_PI * 0x1p-32;
   NodeId second = c.b.cast(random_word(c, at, 1), DType::kFloat32);
   NodeId angle = add(c, mul(c, second, kTurn), kTurn / 2);
-  return box_muller(c, uniform_at(c, at), angle, odd);
+  return box_muller(c, random_uniform_at(c, at), angle, odd);
 }
 
 // A pair of normal numbers needs a whole counter: an element is one of the two.
@@ -127,9 +123,13 @@ WideWord random_wide_word(Context& c, const Drawn& at) {
   return {high, c.b.binary(BinaryOp::kAnd, lower, whole(c, 1))};
 }
 
+NodeId random_uniform_at(Context& c, const Drawn& at) {
+  return c.b.philox(DType::kFloat32, at.seed, at.counter, at.subsequence, at.word);
+}
+
 NodeId random_uniform(Context& c, const Shape& shape, DType d) {
   Drawn at = draw_by_threads(c, shape, is_double(d));
-  return is_double(d) ? wide_uniform(c, at) : uniform_at(c, at);
+  return is_double(d) ? wide_uniform(c, at) : random_uniform_at(c, at);
 }
 
 NodeId random_normal(Context& c, const Shape& shape, DType d) {
@@ -141,7 +141,7 @@ NodeId random_kept(Context& c, const Shape& shape, double p) {
   bool fours = c.b.simplify(common::mod(count, kWords)).is_constant(0);
   Drawn at = fours ? draw_by_fours(c, shape, c.b.simplify(numbers_taken(count, false)))
                    : draw_by_threads(c, shape, false);
-  NodeId x = uniform_at(c, at);
+  NodeId x = random_uniform_at(c, at);
   return c.b.binary(BinaryOp::kLess, x, number_like(c, x, 1 - p));
 }
 

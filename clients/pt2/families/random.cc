@@ -172,7 +172,7 @@ void bernoulli(Context& c) {
   }
   NodeId p = c.b.cast(c.tensor(c.has("p") ? "p" : "self"), d);
   Drawn at = draw_by_fours(c, c.out_shape(), 12);
-  NodeId x = c.b.philox(DType::kFloat32, at.seed, at.counter, at.subsequence, at.word);
+  NodeId x = random_uniform_at(c, at);
   c.result(c.b.binary(BinaryOp::kLessEqual, c.b.cast(x, d), p));
 }
 

@@ -8,11 +8,9 @@ from typing import Any, Callable, Iterable, Optional, Sequence, Union
 
 from lfarm import _native
 from lfarm._native import library
-from lfarm.model import Instance, Path, _shared_session
+from lfarm.model import _SEED_MASK, Instance, Path, _shared_session
 
 Ids = Union[Sequence[int], Sequence[Sequence[int]]]
-
-_SEED_MASK = (1 << 64) - 1
 
 
 def _rows(prompt_ids: Any) -> tuple[list[list[int]], bool]:

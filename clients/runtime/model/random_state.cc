@@ -1,16 +1,14 @@
 #include "clients/runtime/model/random_state.h"
 
-#include <algorithm>
 #include <array>
+
+#include "clients/runtime/model/tensor_named.h"
 
 namespace clients {
 
 common::Result<int> random_state_of(const Model& model) {
-  auto found = std::find(model.weight_names.begin(), model.weight_names.end(), kRandomStateName);
-  if (found == model.weight_names.end()) {
-    return common::invalid_input("the model draws no random numbers, and so takes no seed");
-  }
-  return static_cast<int>(found - model.weight_names.begin());
+  if (auto found = tensor_named(model, kRandomStateName)) return *found;
+  return common::invalid_input("the model draws no random numbers, and so takes no seed");
 }
 
 common::Result<common::HostTensor> random_state_from(uint64_t seed) {

@@ -134,7 +134,7 @@ class Job final : JobEvents {
   void close();
   // Tells everyone who waits, and ends the job for good.
   void fail(const common::Error& error) { end_without_plan(JobEnding::kFailed, error); }
-  // The same for a job that somebody has stopped.
+  // The same for a job that a user has cancelled.
   void cancel(const common::Error& error) { end_without_plan(JobEnding::kCancelled, error); }
   // Tells everyone who waits; the journal stays, so that the next coordinator goes on.
   void interrupt(const common::Error& error);
