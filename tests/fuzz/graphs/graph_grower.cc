@@ -126,7 +126,7 @@ common::NodeId GraphGrower::partner(NodeId x, bool certain) {
 }
 
 void GraphGrower::grow() {
-  switch (below(24)) {
+  switch (below(25)) {
     case 0:
     case 1:
       return grow_unary();
@@ -156,6 +156,8 @@ void GraphGrower::grow() {
       return grow_structure();
     case 15:
       return chance(0.3) ? grow_layers() : grow_source();
+    case 16:
+      return grow_draw();
     default:
       return grow_view();
   }
@@ -271,6 +273,18 @@ void GraphGrower::grow_position() {
   if (common::is_half(b_.dtype(x))) x = tame_.computable(x);
   if (!tame_.is_certain(x)) return;
   keep(tame_.reduce(pick({ReduceOp::kArgmax, ReduceOp::kArgmin}), x, {axis}, chance(0.5)));
+}
+
+void GraphGrower::grow_draw() {
+  NodeId x = some_index();
+  if (!tame_.is_certain(x)) return;
+  x = tame_.cast(tame_.within(x, 64), DType::kInt64);
+  NodeId y = chance(0.5) ? x : tame_.scalar(DType::kInt64, below(8));
+  NodeId word = chance(0.3) ? x : tame_.scalar(DType::kInt64, below(4));
+  DType dtype = pick({DType::kInt64, DType::kFloat32});
+  // A uniform number is a multiple of 2^-33, see philox_uniform.
+  Numbers n = dtype == DType::kInt64 ? Numbers{0x1p32, 0, 0, false} : Numbers{1, 0, 33, false};
+  keep(tame_.declare(b_.philox(dtype, tame_.scalar(DType::kInt64, below(100)), y, x, word), n));
 }
 
 common::Coordinate GraphGrower::inside(const Shape& over, const Expr& size, int slots) {

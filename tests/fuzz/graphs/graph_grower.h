@@ -65,6 +65,7 @@ class GraphGrower {
   void grow_reduce();
   void grow_scan();
   void grow_position();
+  void grow_draw();
   void grow_gather();
   void grow_scatter();
   void grow_product();
