@@ -297,13 +297,15 @@ void Farm::check_plans(const std::string& listing) {
 
 void Farm::examine() {
   if (!plans_.empty()) check_outputs();
-  std::vector<std::string> ask = {"jobs"};
+  std::vector<std::string> ask = {"jobs", "--json"};
   std::vector<std::string> where = connection(endpoint(false));
   ask.insert(ask.end(), where.begin(), where.end() - 4);  // no device, no budget
   ask.insert(ask.end(), {"--state", path("checker")});
   auto jobs = lfarm(std::move(ask), kCommandMs);
   if (!jobs.ok()) complain(jobs.error().message);
-  if (jobs.ok() && *jobs != "no jobs\n") complain("jobs are left that nobody waits for: " + *jobs);
+  if (jobs.ok() && jobs->find("\"jobs\":[]") == std::string::npos) {
+    complain("jobs are left that nobody waits for: " + *jobs);
+  }
   for (auto& worker : workers_) complain(worker->finish(kFinishMs));
   for (auto& coordinator : coordinators_) complain(coordinator->finish(kFinishMs));
   check_leftovers();
