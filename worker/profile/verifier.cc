@@ -70,9 +70,8 @@ struct Verifier::Case {
 struct Verifier::Reference {
   Digest key;  // the case
   std::vector<HostTensor> inputs;
-  std::vector<HostTensor> oracle;     // in float64
-  std::vector<HostTensor> plain;      // as a plain lowering gives it
-  std::vector<HostTensor> perturbed;  // the same for perturbed inputs; empty until it is needed
+  common::ReferenceOutputs outputs;
+  bool is_usual = false;  // see judge_outputs()
 };
 
 // All that is kept of a graph.
@@ -92,7 +91,8 @@ struct Verifier::Family {
       for (const HostTensor& input : each->inputs) {
         if (!is_shared(input)) total += input.bytes().size();
       }
-      total += bytes_of(each->oracle) + bytes_of(each->plain) + bytes_of(each->perturbed);
+      total += bytes_of(each->outputs.oracle) + bytes_of(each->outputs.plain);
+      for (const auto& draw : each->outputs.draws) total += bytes_of(draw);
     }
     return total;
   }
@@ -172,14 +172,8 @@ Result<std::shared_ptr<Verifier::Reference>> Verifier::reference(const Digest& d
       common::synthetic_inputs(graph, which.sizes, which.seed, which.pattern, family.weights);
   if (!inputs.ok()) return internal("cannot make inputs", inputs.error());
   made->inputs = std::move(inputs).value();
-  for (auto [precision, outputs] : {std::pair{common::Precision::kWide, &made->oracle},
-                                    std::pair{common::Precision::kPlain, &made->plain}}) {
-    common::InterpretOptions options;
-    options.precision = precision;
-    auto computed = common::interpret(graph, made->inputs, options);
-    if (!computed.ok()) return internal("cannot compute the reference", computed.error());
-    *outputs = std::move(computed).value();
-  }
+  made->is_usual = which.pattern == InputPattern::kNormal;
+  LFARM_ASSIGN_OR_RETURN(made->outputs, common::reference_outputs(graph, made->inputs));
   family.cases.push_back(made);
   size_t bytes = 0;
   for (const auto& each : cache_) bytes += each->bytes();
@@ -204,16 +198,8 @@ Status Verifier::check_case(const Graph& graph, Reference& reference, bool kept,
   memory_damaged_ = !guards.ok();
   if (!guards.ok()) return guards.error();
   LFARM_ASSIGN_OR_RETURN(auto outputs, common::outputs_in_order(executor, *run));
-  auto judged = common::verify_outputs(outputs, reference.oracle, reference.plain);
-  if (!judged.ok() && judged.error().code == Code::kVerification) {
-    if (reference.perturbed.empty()) {
-      LFARM_ASSIGN_OR_RETURN(reference.perturbed,
-                             common::outputs_for_perturbed(graph, reference.inputs));
-    }
-    auto again =
-        common::verify_again(outputs, reference.oracle, reference.plain, reference.perturbed);
-    if (again.ok()) judged = again;
-  }
+  auto judged = common::judge_outputs(graph, reference.inputs, outputs, reference.is_usual,
+                                      reference.outputs);
   if (!judged.ok()) return judged.error();
   verdict.max_error = std::max(verdict.max_error, judged->candidate);
   return {};

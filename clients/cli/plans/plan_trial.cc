@@ -29,30 +29,18 @@ constexpr Trial kTrials[] = {{0, common::InputPattern::kNormal, "ordinary values
                              {2, common::InputPattern::kMixed, "mixed magnitudes"},
                              {0, common::InputPattern::kZeros, "zeros"}};
 
-Result<std::vector<HostTensor>> reference(const common::Graph& graph,
-                                          const std::vector<HostTensor>& inputs,
-                                          common::Precision precision) {
-  common::InterpretOptions options;
-  options.precision = precision;
-  return common::interpret(graph, inputs, options);
-}
-
 Result<common::OutputError> run_trial(const Trial& trial, const common::Graph& graph,
                                       common::Executor& executor) {
   std::vector<int64_t> sizes = common::choose_sizes(graph, trial.seed);
   LFARM_ASSIGN_OR_RETURN(std::vector<HostTensor> inputs,
                          common::synthetic_inputs(graph, sizes, trial.seed, trial.pattern));
-  LFARM_ASSIGN_OR_RETURN(auto oracle, reference(graph, inputs, common::Precision::kWide));
-  LFARM_ASSIGN_OR_RETURN(auto plain, reference(graph, inputs, common::Precision::kPlain));
+  LFARM_ASSIGN_OR_RETURN(auto reference, common::reference_outputs(graph, inputs));
   LFARM_ASSIGN_OR_RETURN(auto user, common::bind_inputs(executor, inputs));
   LFARM_ASSIGN_OR_RETURN(common::RunOutputs run, executor.run(user));
   LFARM_RETURN_IF_ERROR(executor.check_guards());
   LFARM_ASSIGN_OR_RETURN(auto outputs, common::outputs_in_order(executor, run));
-  auto judged = common::verify_outputs(outputs, oracle, plain);
-  if (judged.ok() || judged.error().code != common::Code::kVerification) return judged;
-  LFARM_ASSIGN_OR_RETURN(auto perturbed, common::outputs_for_perturbed(graph, inputs));
-  auto again = common::verify_again(outputs, oracle, plain, perturbed);
-  return again.ok() ? again : judged;
+  return common::judge_outputs(graph, inputs, outputs,
+                               trial.pattern == common::InputPattern::kNormal, reference);
 }
 
 std::string error_text(double error) {

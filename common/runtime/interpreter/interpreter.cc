@@ -1,8 +1,11 @@
 #include "common/runtime/interpreter/interpreter.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "common/base/cat.h"
+#include "common/base/hash64.h"
 #include "common/runtime/interpreter/interpreter_math.h"
 #include "common/runtime/interpreter/interpreter_ops.h"
 
@@ -17,6 +20,59 @@ struct ProductSum {
   NodeId product = -1;
   std::vector<NodeId> views;  // between product and sum, outermost first
 };
+
+// Whether machines may round the node's results in more than one way: sums in any order, functions
+// by any approximation.
+bool is_rounded_freely(const Node& node) {
+  switch (node.op) {
+    case Op::kUnary: {
+      UnaryOp op = attr<UnaryAttr>(node).op;
+      bool is_exact = op <= UnaryOp::kNot || op == UnaryOp::kFloor || op == UnaryOp::kCeil ||
+                      op == UnaryOp::kTrunc || op == UnaryOp::kRound;
+      return !is_exact;
+    }
+    case Op::kBinary: {
+      BinaryOp op = attr<BinaryAttr>(node).op;
+      return op == BinaryOp::kDiv || op == BinaryOp::kPow || op == BinaryOp::kAtan2 ||
+             op == BinaryOp::kHypot;
+    }
+    case Op::kReduce: {
+      ReduceOp op = attr<ReduceAttr>(node).op;
+      return op == ReduceOp::kSum || op == ReduceOp::kProd;
+    }
+    case Op::kScan: {
+      ScanOp op = attr<ScanAttr>(node).op;
+      return op != ScanOp::kMax && op != ScanOp::kMin;
+    }
+    case Op::kScatter:
+      return attr<ScatterAttr>(node).mode == ScatterMode::kAdd;
+    case Op::kContract:
+    case Op::kSoftmax:
+    case Op::kNorm:
+    case Op::kFourier:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Elements of float32 and float64 a unit in the last place up or down, or as they are.
+Status round_otherwise(uint64_t seed, Value& value) {
+  if (value.dtype() != DType::kFloat32 && value.dtype() != DType::kFloat64) return {};
+  LFARM_ASSIGN_OR_RETURN(value.storage, value.storage.clone());
+  dispatch_float(value.dtype(), [&](auto unit) {
+    using T = decltype(unit);
+    T* x = reinterpret_cast<T*>(value.storage.mutable_bytes().data());
+    for (int64_t i = 0; i < value.storage.elements(); ++i) {
+      if (x[i] == 0 || !std::isfinite(x[i])) continue;
+      const uint64_t hash = combine64(seed, static_cast<uint64_t>(i));
+      if (hash % 3 == 0) continue;
+      x[i] = std::nextafter(x[i], hash % 3 == 1 ? std::numeric_limits<T>::infinity()
+                                                : -std::numeric_limits<T>::infinity());
+    }
+  });
+  return {};
+}
 
 // Runs one graph, any number of times; what depends on the graph alone is worked out once.
 class Runner {
@@ -43,6 +99,9 @@ class Runner {
         return error;
       }
       values_[i] = std::move(*value);
+      if (context_.rounding != 0 && is_rounded_freely(graph_.nodes[i])) {
+        LFARM_RETURN_IF_ERROR(round_otherwise(context_.rounding + i, values_[i]));
+      }
       release_operands(i);
     }
     std::vector<Value> outputs;
@@ -293,7 +352,8 @@ Result<std::vector<HostTensor>> interpret(const Graph& graph, std::span<const Ho
     }
   }
   interp::Context context{symbols, options.precision == Precision::kWide,
-                          options.precision == Precision::kPlain, options.max_tensor_bytes};
+                          options.precision == Precision::kPlain, options.max_tensor_bytes,
+                          options.rounding};
   std::vector<interp::Value> values;
   for (const HostTensor& input : inputs) {
     LFARM_ASSIGN_OR_RETURN(interp::Value value, interp::aligned(input));

@@ -34,6 +34,7 @@ struct Context {
   bool wide = false;
   bool narrow = false;  // sums of float32 accumulate in float32
   int64_t max_tensor_bytes = 0;
+  uint64_t rounding = 0;  // see InterpretOptions
 
   // The dtype that a value of this declared dtype is carried in.
   DType carried(DType dtype) const { return wide && is_float(dtype) ? DType::kFloat64 : dtype; }

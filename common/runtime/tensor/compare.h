@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "common/base/result.h"
 #include "common/ir/hlir/graph.h"
@@ -52,13 +53,17 @@ Result<OutputError> verify_outputs(std::span<const HostTensor> candidate,
                                    std::span<const HostTensor> reference,
                                    DType narrowest = DType::kFloat64);
 
-// Judges outputs that verify_outputs found too far off once more. The plain lowering's error is one
-// draw of rounding, and may be small by luck; what it gives for inputs perturbed in their last
-// place (`perturbed`) is another. Passes what `perturbed` allows, unless perturbing them moves the
-// reference further than rounding does, as where a comparison turns over.
+// Judges outputs that verify_outputs found too far off once more. The plain lowering's errors are
+// one draw of rounding, which may be small by luck; what it gives for inputs perturbed in their
+// last place (`draws`, one at least) are others. In order of size, the k-th error of the candidate
+// is at most twice the (k / 2)-th of the worst draw and some units in the last place, where an
+// integer or a number that is not finite is either right or infinitely wrong. So a comparison that
+// turns over in some draw, such as the choice of a maximum among near ties, may turn over in twice
+// as many elements. `is_usual`: of inputs that graphs are made for, which perturbing should not
+// move further than rounding does in over one element of 16.
 Result<OutputError> verify_again(std::span<const HostTensor> candidate,
                                  std::span<const HostTensor> oracle,
                                  std::span<const HostTensor> reference,
-                                 std::span<const HostTensor> perturbed);
+                                 std::span<const std::vector<HostTensor>> draws, bool is_usual);
 
 }  // namespace common

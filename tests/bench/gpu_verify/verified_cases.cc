@@ -6,7 +6,6 @@
 
 #include "common/base/cat.h"
 #include "common/ir/hlir/sizes.h"
-#include "common/runtime/interpreter/interpreter.h"
 #include "common/runtime/tensor/synthetic.h"
 #include "common/runtime/whole_run.h"
 
@@ -72,11 +71,7 @@ Result<VerifiedCases> VerifiedCases::make(Graph graph, const CaseChoice& choice)
 Status VerifiedCases::add_case(const std::vector<HostTensor>& inputs) {
   Case made;
   made.inputs = inputs;
-  common::InterpretOptions options;
-  options.precision = common::Precision::kWide;
-  LFARM_ASSIGN_OR_RETURN(made.oracle, common::interpret(graph_, inputs, options));
-  options.precision = common::Precision::kPlain;
-  LFARM_ASSIGN_OR_RETURN(made.plain, common::interpret(graph_, inputs, options));
+  LFARM_ASSIGN_OR_RETURN(made.reference, common::reference_outputs(graph_, inputs));
   cases_.push_back(std::move(made));
   return {};
 }
@@ -89,17 +84,13 @@ std::string VerifiedCases::name_of(size_t which) const {
   return name;
 }
 
-Result<common::OutputError> VerifiedCases::judge(common::Executor& executor, size_t which) const {
-  const Case& one = cases_[which];
+Result<common::OutputError> VerifiedCases::judge(common::Executor& executor, size_t which) {
+  Case& one = cases_[which];
   LFARM_ASSIGN_OR_RETURN(auto user, common::bind_inputs(executor, one.inputs, which != 0));
   LFARM_ASSIGN_OR_RETURN(auto run, executor.run(user));
   LFARM_RETURN_IF_ERROR(executor.check_guards());
   LFARM_ASSIGN_OR_RETURN(auto outputs, common::outputs_in_order(executor, run));
-  auto judged = common::verify_outputs(outputs, one.oracle, one.plain);
-  if (judged.ok() || judged.error().code != common::Code::kVerification) return judged;
-  LFARM_ASSIGN_OR_RETURN(auto perturbed, common::outputs_for_perturbed(graph_, one.inputs));
-  auto again = common::verify_again(outputs, one.oracle, one.plain, perturbed);
-  return again.ok() ? again : judged;
+  return common::judge_outputs(graph_, one.inputs, outputs, true, one.reference);
 }
 
 }  // namespace bench

@@ -12,6 +12,7 @@
 #include "common/runtime/executor/executor.h"
 #include "common/runtime/tensor/compare.h"
 #include "common/runtime/tensor/tensor.h"
+#include "common/runtime/whole_run.h"
 
 namespace bench {
 
@@ -36,13 +37,14 @@ class VerifiedCases {
   // For people: "pos=5"; empty where no input is given a value.
   std::string name_of(size_t which) const;
   // Runs the case and compares all outputs, new contents of states included, by the rules for
-  // candidates (common::verify_outputs). kVerification says what is wrong. Weights are bound with
+  // candidates (common::judge_outputs). kVerification says what is wrong. Weights are bound with
   // the first case that an executor, loaded with guards, is given.
-  common::Result<common::OutputError> judge(common::Executor& executor, size_t which) const;
+  common::Result<common::OutputError> judge(common::Executor& executor, size_t which);
 
  private:
   struct Case {
-    std::vector<common::HostTensor> inputs, oracle, plain;
+    std::vector<common::HostTensor> inputs;
+    common::ReferenceOutputs reference;
   };
   common::Status add_case(const std::vector<common::HostTensor>& inputs);
 

@@ -1,6 +1,10 @@
 // Comparison of outputs and synthetic inputs.
+#include <cmath>
+#include <set>
+
 #include "common/runtime/tensor/compare.h"
 #include "common/runtime/tensor/synthetic.h"
+#include "common/runtime/whole_run.h"
 #include "tests/unit/runtime/interpreter_testing.h"
 
 namespace common::testing {
@@ -75,19 +79,100 @@ TEST(Compare, SmallErrorsEverywhereAreFound) {
   EXPECT_TRUE(verify_output("out", row(DType::kFloat32, truth), oracle, reference).ok());
 }
 
+// One output, judged again with one perturbed draw.
+bool passes_again(const Numbers& candidate, const Numbers& oracle, const Numbers& plain,
+                  const Numbers& perturbed, bool is_usual = true) {
+  std::vector<HostTensor> ours, exact, reference;
+  std::vector<std::vector<HostTensor>> draws(1);
+  ours.push_back(row(DType::kFloat32, candidate));
+  exact.push_back(row(DType::kFloat64, oracle));
+  reference.push_back(row(DType::kFloat32, plain));
+  draws[0].push_back(row(DType::kFloat32, perturbed));
+  return verify_again(ours, exact, reference, draws, is_usual).ok();
+}
+
 TEST(Compare, ALuckyReferenceIsDrawnAgain) {
-  std::vector<HostTensor> oracle, plain, candidate, perturbed, turned;
-  oracle.push_back(row(DType::kFloat64, {1, 2, 3, 4}));
-  plain.push_back(row(DType::kFloat32, {1.001, 2, 3, 4}));
-  candidate.push_back(row(DType::kFloat32, {1, 2, 3, 4.012}));
-  ASSERT_FALSE(verify_outputs(candidate, oracle, plain).ok());
-  perturbed.push_back(row(DType::kFloat32, {1, 2, 3.006, 4}));
-  EXPECT_TRUE(verify_again(candidate, oracle, plain, perturbed).ok());
-  perturbed[0] = row(DType::kFloat32, {1, 2, 3.003, 4});
-  EXPECT_FALSE(verify_again(candidate, oracle, plain, perturbed).ok())
-      << "more than twice this one";
-  turned.push_back(row(DType::kFloat32, {1, 2, 4, 3}));
-  EXPECT_FALSE(verify_again(candidate, oracle, plain, turned).ok()) << "no rounding does that";
+  const Numbers oracle = {1, 2, 3, 4}, plain = {1.001, 2, 3, 4}, candidate = {1, 2, 3, 4.012};
+  ASSERT_FALSE(verify_output("out", row(DType::kFloat32, candidate), row(DType::kFloat64, oracle),
+                             row(DType::kFloat32, plain))
+                   .ok());
+  EXPECT_TRUE(passes_again(candidate, oracle, plain, {1, 2, 3.006, 4}));
+  EXPECT_FALSE(passes_again(candidate, oracle, plain, {1, 2, 3.003, 4})) << "more than twice this";
+  EXPECT_FALSE(passes_again({1, 2.012, 3.012, 4.012}, oracle, plain, {1, 2, 3.006, 4}))
+      << "as far off, but in more than twice as many elements";
+}
+
+TEST(Compare, ComparisonsMayTurnOverInAsManyElementsAsByRounding) {
+  Numbers oracle(64, 1.0);
+  Numbers turned = oracle, twice = oracle, thrice = oracle, everywhere(64, 2.0);
+  turned[3] = 2;
+  twice[5] = twice[6] = 2;
+  thrice[5] = thrice[6] = thrice[7] = 2;
+  EXPECT_TRUE(passes_again(twice, oracle, oracle, turned));
+  EXPECT_FALSE(passes_again(thrice, oracle, oracle, turned));
+  // Where most elements move, usual inputs say nothing of a candidate.
+  EXPECT_FALSE(passes_again(everywhere, oracle, oracle, everywhere));
+  EXPECT_TRUE(passes_again(everywhere, oracle, oracle, everywhere, false));
+
+  auto numbers = [](int64_t a, int64_t b, int64_t c) {
+    std::vector<HostTensor> one;
+    one.push_back(integers(DType::kInt64, {3}, {a, b, c}));
+    return one;
+  };
+  const std::vector<std::vector<HostTensor>> draws(1, numbers(7, 2, 3));
+  auto judge = [&](const std::vector<HostTensor>& candidate) {
+    return verify_again(candidate, numbers(1, 2, 3), numbers(1, 2, 3), draws, true).ok();
+  };
+  EXPECT_TRUE(judge(numbers(1, 9, 9))) << "places of near ties, of which rounding moved one";
+  EXPECT_FALSE(judge(numbers(9, 9, 9)));
+}
+
+TEST(Compare, DrawsRoundInsideOtherwise) {
+  // Near 1 a function's last place is most of what its square leaves to 1, and the inputs' last
+  // place moves nothing.
+  GraphBuilder b;
+  NodeId x = b.input(InputKind::kUser, DType::kFloat32, {64}, "x");
+  NodeId t = b.unary(UnaryOp::kTanh, x);
+  b.output(b.binary(BinaryOp::kSub, b.scalar(DType::kFloat32, 1), b.binary(BinaryOp::kMul, t, t)));
+  Graph graph = b.finish();
+  std::vector<HostTensor> inputs;
+  inputs.push_back(row(DType::kFloat32, Numbers(64, 6.5)));
+  ReferenceOutputs reference = reference_outputs(graph, inputs).value();
+  // A tanh that is one unit in the last place off, everywhere.
+  const auto exact = static_cast<float>(std::tanh(6.5));
+  const auto below = static_cast<double>(std::nextafter(exact, 0.0F));
+  std::vector<HostTensor> candidate;
+  candidate.push_back(row(DType::kFloat32, Numbers(64, 1 - below * below)));
+  EXPECT_TRUE(judge_outputs(graph, inputs, candidate, false, reference).ok());
+  candidate[0] = row(DType::kFloat32, Numbers(64, 1 - 0.999 * below * below));
+  EXPECT_FALSE(judge_outputs(graph, inputs, candidate, false, reference).ok());
+}
+
+TEST(Compare, RoundingOtherwiseKeepsWhatIsExact) {
+  GraphBuilder b;
+  NodeId x = b.input(InputKind::kUser, DType::kFloat32, {64}, "x");
+  b.output(b.binary(BinaryOp::kAdd, x, b.scalar(DType::kFloat32, 1)));
+  b.output(b.unary(UnaryOp::kExp, x));
+  Graph graph = b.finish();
+  std::vector<HostTensor> inputs;
+  inputs.push_back(row(DType::kFloat32, Numbers(64, 0.5)));
+  auto outputs = [&](uint64_t rounding) {
+    InterpretOptions options;
+    options.precision = Precision::kPlain;
+    options.rounding = rounding;
+    return interpret(graph, inputs, options).value();
+  };
+  const auto nearest = outputs(0), first = outputs(1), again = outputs(1), second = outputs(2);
+  EXPECT_EQ(first[0].get(3), 1.5);
+  std::set<double> seen, seen_next;
+  for (int64_t i = 0; i < 64; ++i) {
+    EXPECT_NEAR(first[1].get(i), nearest[1].get(i), 2.4e-7);
+    EXPECT_EQ(first[1].get(i), again[1].get(i));
+    seen.insert(first[1].get(i));
+    seen_next.insert(second[1].get(i));
+  }
+  EXPECT_EQ(seen.size(), 3u) << "a unit up, down, and as it was";
+  EXPECT_EQ(seen_next, seen);
 }
 
 TEST(Compare, FewElementsAreAllowedWhatTheGraphRoundsTo) {
