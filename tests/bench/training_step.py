@@ -1,4 +1,4 @@
-"""Times one training step with eager, Inductor and lfarm: training_step.py [mlp|transformer] ...
+"""Times one training step with eager, Inductor and lfarm: training_step.py [mlp|gpt2|resnet18] ...
 
 Needs torch, a farm (`lfarm up`) and the package lfarm. All run in one process, in turns of some steps each,
 and the ratios of their medians are printed. Where lfarm's time goes is printed by parts: forward plan,
@@ -8,7 +8,9 @@ backward plan, and what lies beside the kernels.
 import argparse
 import contextlib
 import copy
+import pathlib
 import statistics
+import sys
 import time
 
 import torch
@@ -17,25 +19,11 @@ from torch.nn import functional as F
 
 from lfarm import compile as lfarm_compile
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "python"))
+import training_models  # noqa: E402: lies beside the tests
+
 if "lfarm" not in torch._dynamo.list_backends():
     torch._dynamo.register_backend(lfarm_compile.backend, name="lfarm")
-
-
-class Transformer(nn.Module):
-    def __init__(self, width=64, layers=2, words=128, length=32):
-        super().__init__()
-        self.embed, self.head = nn.Embedding(words, width), nn.Linear(width, words)
-        self.place = nn.Parameter(torch.zeros(length, width))
-        self.layers = nn.ModuleList(
-            nn.TransformerEncoderLayer(width, 4, 4 * width, 0.0, batch_first=True, norm_first=True)
-            for _ in range(layers)
-        )
-
-    def forward(self, tokens):
-        x = self.embed(tokens) + self.place
-        for layer in self.layers:
-            x = layer(x)
-        return self.head(x).transpose(1, 2)
 
 
 def mlp():
@@ -43,12 +31,19 @@ def mlp():
     return nn.Sequential(*layers), (torch.randn(64, 784), torch.randint(10, (64,)))
 
 
-def transformer():
-    tokens = torch.randint(128, (4, 33))
-    return Transformer(), (tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous())
+def with_batch(model):
+    return model, model.batch()
 
 
-MODELS = {"mlp": mlp, "transformer": transformer}
+MODELS = {
+    "mlp": mlp,
+    "gpt2_small": lambda: with_batch(training_models.Gpt2(512, 64, 4, 2, 32, 4, 0.0)),
+    "gpt2": lambda: with_batch(training_models.Gpt2(8192, 256, 4, 4, 128, 4, 0.0)),
+    "gpt2_dropout": lambda: with_batch(training_models.Gpt2(8192, 256, 4, 4, 128, 4, 0.1)),
+    "vit": lambda: with_batch(training_models.Vit(64, 8, 192, 3, 4, 10, 8)),
+    "resnet18": lambda: with_batch(training_models.ResNet18(64, 100, 8)),
+    "unet": lambda: with_batch(training_models.UNet(64, 4, 2, 16)),
+}
 
 
 def stepper(model, batch, backend, options):
@@ -113,7 +108,7 @@ def measure(name, rounds, options):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("models", nargs="*", default=list(MODELS), metavar="mlp|transformer")
+    parser.add_argument("models", nargs="*", default=list(MODELS), metavar="MODEL", help=", ".join(MODELS))
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--budget", type=int, default=64, help="candidates of each search")
     parser.add_argument("--threads", type=int, default=1)

@@ -9,6 +9,7 @@ meanwhile, and calls change over to its plan once it is there.
 """
 
 from lfarm._native import Error
+from lfarm.explanation import Explanation, GraphExplanation, explain
 from lfarm.generation import generate, generator
 from lfarm.model import Instance, Model, Plan, Session, load, submit
 from lfarm.profile import Call, Kernel, Profile
@@ -18,6 +19,8 @@ __all__ = [
     "AdamW",
     "Call",
     "Error",
+    "Explanation",
+    "GraphExplanation",
     "Instance",
     "Kernel",
     "Model",
@@ -26,6 +29,7 @@ __all__ = [
     "Session",
     "Sgd",
     "TrainStep",
+    "explain",
     "generate",
     "generator",
     "load",

@@ -71,30 +71,30 @@ class Compiled:
     """
 
     def __init__(self, graph: GraphModule, options: dict[str, Any]) -> None:
-        self._original = graph
-        self._graph, self._own = lifted(graph)
+        self.role, self.graph, self.left = "inference", graph, LeftToTorch()
+        self._lifted, self._own = lifted(graph)
         self._options = options
         self._loaded: list[_Loaded] = []
-        self._left = LeftToTorch()
+        graphs.compiled.add(self)
 
     def _load(self, inputs: Sequence[Any]) -> _Loaded:
         has_weights = len(self._loaded) < _WEIGHTS_MAX
-        loaded = _Loaded(self._graph, inputs, self._options, has_weights)
+        loaded = _Loaded(self._lifted, inputs, self._options, has_weights)
         self._loaded.append(loaded)
         return loaded
 
     @torch._dynamo.disable
     def __call__(self, *given: Any) -> Any:
-        if self._left.is_for_good:
-            return self._original(*given)
+        if self.left.is_for_good:
+            return self.graph(*given)
         inputs = [*given, *self._own]
         loaded = next((one for one in self._loaded if one.fits(inputs)), None)
         if loaded is None:
             if is_capturing():
-                return self._original(*given)
-            loaded = self._left.attempt(lambda: self._load(inputs))
-        if loaded is None or loaded.is_on_gpu and not self._left.can_run(loaded.runner, inputs):
-            return self._original(*given)
+                return self.graph(*given)
+            loaded = self.left.attempt(lambda: self._load(inputs))
+        if loaded is None or loaded.is_on_gpu and not self.left.can_run(loaded.runner, inputs):
+            return self.graph(*given)
         return loaded.runner(inputs)
 
 

@@ -31,6 +31,8 @@ class Unsuited(Exception):
 
 # The instances that graphs run on, while they live.
 instances: weakref.WeakSet[Instance] = weakref.WeakSet()
+# The graphs that torch.compile gave, while they live: each has `role`, `graph` and `left`.
+compiled: weakref.WeakSet[Any] = weakref.WeakSet()
 
 # The sizes of a call's inputs.
 _Sizes = tuple[torch.Size, ...]
@@ -381,13 +383,13 @@ class LeftToTorch:
 
     def __init__(self) -> None:
         self.is_for_good = False
-        self._has_warned = False
+        self.reason: Optional[str] = None  # of the first warning
 
     def warn(self, reason: str) -> None:
         """Once for each graph."""
-        if not self._has_warned:
+        if self.reason is None:
             warnings.warn(f"lfarm leaves a graph to torch{reason}", stacklevel=4)
-        self._has_warned = True
+            self.reason = reason.lstrip(":, ")
 
     def attempt(self, make: Callable[[], _Made]) -> Optional[_Made]:
         """What `make` returns; None where it fails, and the graph is torch's from then on."""

@@ -18,6 +18,7 @@ from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch.fx import GraphModule, Node
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from lfarm import graphs
 from lfarm.graphs import LeftToTorch, Program, Runner, Unsuited, gpu_of, graph_of, meta_of
 
 _AnyGraph = Callable[..., Any]
@@ -131,32 +132,32 @@ class _Parts:
 class PlannedGraph:
     """What AOTAutograd calls in a graph's place. Until there is a plan torch runs the graph."""
 
-    def __init__(self, graph: GraphModule, options: dict[str, Any]) -> None:
+    def __init__(self, role: str, graph: GraphModule, options: dict[str, Any]) -> None:
         self._boxed_call = True  # torch gives a list, which is emptied: what was saved can go early
-        self._graph = graph
+        self.role, self.graph, self.left = role, graph, LeftToTorch()
         self._options = options
         self._parts: Optional[_Parts] = None
         self._runner: Optional[Runner] = None
-        self._left = LeftToTorch()
+        graphs.compiled.add(self)
 
     def __call__(self, inputs: list[Any]) -> Any:
         values = list(inputs)
         inputs.clear()
         if not self._is_ready(values):
-            return self._graph(*values)
+            return self.graph(*values)
         values += [draw() for draw in self._parts.drawn]
         computed = self._runner(values) if self._runner else ()
         return self._parts.finish(*values, *computed)
 
     def _is_ready(self, values: list[Any]) -> bool:
-        if self._parts is None and not self._left.is_for_good:
-            self._left.attempt(lambda: self._prepare(values))
-        if self._left.is_for_good:
+        if self._parts is None and not self.left.is_for_good:
+            self.left.attempt(lambda: self._prepare(values))
+        if self.left.is_for_good:
             return False
-        return self._runner is None or self._left.can_run(self._runner, values)
+        return self._runner is None or self.left.can_run(self._runner, values)
 
     def _prepare(self, values: list[Any]) -> None:
-        parts = _Parts(self._graph)
+        parts = _Parts(self.graph)
         if parts.has_plan:
             inputs = values + [draw.example for draw in parts.drawn]
             prepared = Program(parts.planned, inputs, set())
@@ -164,6 +165,18 @@ class PlannedGraph:
                 prepared, prepared.export(), set(), gpu_of(inputs), self._options
             )
         self._parts = parts
+
+
+class _Undifferentiated:
+    """A graph that AOTAutograd cannot take apart, so that torch runs it."""
+
+    def __init__(self, graph: GraphModule, reason: str) -> None:
+        self.role, self.graph, self.left = "forward", graph, LeftToTorch()
+        self.left.warn(f", which cannot differentiate it: {reason}")
+        graphs.compiled.add(self)
+
+    def __call__(self, *inputs: Any) -> Any:
+        return self.graph(*inputs)
 
 
 @contextlib.contextmanager
@@ -179,13 +192,13 @@ def _without_mkldnn() -> Iterator[None]:
 def compiled(graph: GraphModule, inputs: Sequence[Any], options: dict[str, Any]) -> _AnyGraph:
     """The graph with its derivatives, as torch.compile's backends return it."""
 
-    def compiler(part: GraphModule, _: Sequence[Any]) -> PlannedGraph:
-        return PlannedGraph(part, options)
+    def compiler(role: str) -> Callable[[GraphModule, Sequence[Any]], PlannedGraph]:
+        return lambda part, _: PlannedGraph(role, part, options)
 
     differentiated = aot_autograd(
-        fw_compiler=compiler,
-        bw_compiler=compiler,
-        inference_compiler=compiler,
+        fw_compiler=compiler("forward"),
+        bw_compiler=compiler("backward"),
+        inference_compiler=compiler("inference"),
         partition_fn=min_cut_rematerialization_partition,
         decompositions=_decompositions(),
     )
@@ -197,5 +210,4 @@ def compiled(graph: GraphModule, inputs: Sequence[Any], options: dict[str, Any])
     except TorchDynamoException:  # Dynamo is to trace anew
         raise
     except Exception as reason:
-        LeftToTorch().warn(f", which cannot differentiate it: {str(reason).strip().splitlines()[0]}")
-        return graph
+        return _Undifferentiated(graph, str(reason).strip().splitlines()[0])
