@@ -16,6 +16,7 @@ int run_search(const std::vector<std::string>& arguments);
 int run_search_under_load(const std::vector<std::string>& arguments);
 int run_genomes(const std::vector<std::string>& arguments);
 int run_models(const std::vector<std::string>& arguments);
+int run_llm(const std::vector<std::string>& arguments);
 int run_gpu_static(const std::vector<std::string>& arguments);
 int run_gpu_verify(const std::vector<std::string>& arguments);
 int run_gpu(const std::vector<std::string>& arguments);

@@ -39,6 +39,7 @@ int run_command(const std::string& command, const std::vector<std::string>& argu
   if (command == "restart") return bench::run_restart(arguments);
   if (command == "day") return bench::run_day(arguments);
   if (command == "models") return bench::run_models(arguments);
+  if (command == "llm") return bench::run_llm(arguments);
   if (command == "gpu-static") return bench::run_gpu_static(arguments);
   if (command == "gpu-verify") return bench::run_gpu_verify(arguments);
   if (command == "gpu") return bench::run_gpu(arguments);
@@ -91,6 +92,8 @@ int main(int argc, char** argv) {
       "       lfarm-bench scale [--plans N] [--measurements M] [--plan-bytes B] [--state DIR]\n"
       "       lfarm-bench day [--table] [--one] [--seed N] [--jobs N] [--file DAY] [--help]\n"
       "       lfarm-bench models MODEL... [--peers] [--python CMD] [--dtype T] [--threads 1,2] "
+      "[--help]\n"
+      "       lfarm-bench llm [--mode single|all|sweep|quick] [--python CMD] [--render-only RUN] "
       "[--help]\n"
       "       lfarm-bench gpu [--quick] [--only rows|product|attention|warpgroups]\n"
       "       lfarm-bench gpu-static GRAPH.pt2 [--target cuda-sm_NN] [--machine NAME] "

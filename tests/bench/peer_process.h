@@ -3,13 +3,13 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/bytes.h"
 #include "common/base/result.h"
-#include "common/process/subprocess.h"
+#include "tests/bench/peers/line_process.h"
 
 namespace bench {
 
@@ -56,39 +56,22 @@ class PeerProcess {
   // kUnsupported when a package that the backend needs is missing there; kUnavailable when it ends
   // or answers nonsense, and kTimedOut when it doesn't answer: of this and of all that follows.
   static common::Result<PeerProcess> start(const PeerOptions& options);
-  PeerProcess(PeerProcess&& other) noexcept;
-  PeerProcess& operator=(PeerProcess&&) = delete;
-  ~PeerProcess();
-
   const PeerFacts& facts() const { return facts_; }
   // Sends the archive, has it loaded and compiled, and called once.
   common::Result<PeerModel> load(common::ByteView archive, const std::vector<PeerArray>& inputs);
   // Calls the model once more, and then `calls` times: microseconds of each of these.
   common::Result<std::vector<double>> run(int calls);
   common::Result<PeerRates> rates();
-  pid_t pid() const { return process_->pid(); }
+  pid_t pid() const { return process_.pid(); }
 
  private:
-  PeerProcess(PeerOptions options, common::Subprocess process, int socket, int errors);
-  // Begins the time that the next sending and receiving may take together.
-  void allow(int64_t ms);
-  int64_t left_ms() const;
-  common::Status send(common::ByteView bytes);
-  common::Status receive_more();
-  common::Result<std::string> line();
+  PeerProcess(PeerOptions options, LineProcess process)
+      : options_(std::move(options)), process_(std::move(process)) {}
   // One command, one line.
   common::Result<std::string> ask(const std::string& command);
-  common::Result<common::Bytes> bytes(size_t count);
-  common::Error ended();
-  common::Error late() const;
-  common::Error nonsense(const std::string& line) const;
 
   PeerOptions options_;
-  std::optional<common::Subprocess> process_;
-  int socket_ = -1;
-  int errors_ = -1;  // a file in memory: the peer's standard error
-  int64_t limit_ms_ = 0, deadline_ns_ = 0;
-  std::string received_;
+  LineProcess process_;
   PeerFacts facts_;
 };
 

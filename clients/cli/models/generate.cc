@@ -1,4 +1,6 @@
 // lfarm generate: tokens from a language model, by a plan for prompts and one for single tokens.
+#include <sys/resource.h>
+
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -15,6 +17,7 @@
 #include "clients/generate/programs.h"
 #include "clients/generate/shared_state.h"
 #include "common/base/cat.h"
+#include "common/base/clock.h"
 #include "common/runtime/device/devices.h"
 
 namespace clients {
@@ -31,6 +34,7 @@ struct GenerateCommand {
   std::string model, prompt;
   std::vector<std::string> stop;
   GenerateOptions run;
+  int64_t repeat = 1;
   bool json = false;
 };
 
@@ -46,12 +50,23 @@ std::vector<std::string> archives_of(const std::string& path) {
   return found;
 }
 
+// Of this process, in MiB.
+double peak_mb() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) / 1024;
+}
+
 // Tokens as they come: those of one sequence on a line, else each sequence on one at the end.
 class Printer {
  public:
   Printer(bool json, size_t batch) : json_(json), streams_(!json && batch == 1) {}
 
+  // What is repeated is measured, and not printed again.
+  void begin_again() { shows_tokens_ = false; }
+
   bool operator()(size_t sequence, int64_t step, int64_t token) {
+    if (!shows_tokens_) return stop_signal() == 0;
     if (streams_) std::printf("%s%s", step == 0 ? "" : " ", cat(token).c_str());
     if (json_) {
       nlohmann::ordered_json line{{"sequence", sequence}, {"step", step}, {"token", token}};
@@ -62,12 +77,12 @@ class Printer {
   }
 
   void end_line() const {
-    if (streams_) std::printf("\n");
+    if (streams_ && shows_tokens_) std::printf("\n");
     std::fflush(stdout);
   }
 
-  void end(const Generated& made) const {
-    if (!json_ && !streams_) {
+  void end(const Generated& made, double plan_s) const {
+    if (!json_ && !streams_ && shows_tokens_) {
       for (const auto& tokens : made.sequences) {
         for (size_t k = 0; k < tokens.size(); ++k) {
           std::printf("%s%s", k == 0 ? "" : " ", cat(tokens[k]).c_str());
@@ -82,7 +97,8 @@ class Printer {
       nlohmann::ordered_json line{
           {"summary", true},      {"prompt_tokens", made.prompt_tokens},
           {"tokens", made.steps}, {"ttft_ms", static_cast<double>(made.first_ns) / 1e6},
-          {"tpot_ms", each},      {"tokens_per_s", per_second}};
+          {"tpot_ms", each},      {"tokens_per_s", per_second},
+          {"plan_s", plan_s},     {"peak_mb", peak_mb()}};
       std::printf("%s\n", line.dump().c_str());
       return;
     }
@@ -94,6 +110,7 @@ class Printer {
  private:
   bool json_;
   bool streams_;
+  bool shows_tokens_ = true;
 };
 
 // The model's programs with their plans, which share weights and state.
@@ -160,13 +177,18 @@ Status generate(GenerateCommand options, Progress* progress) {
   }
   LFARM_ASSIGN_OR_RETURN(Sequences prompts, read_prompts(options.prompt));
   Loader loader(options, progress);
+  const int64_t start_ns = common::SteadyClock().now_ns();
   LFARM_ASSIGN_OR_RETURN(std::vector<GeneratorProgram> programs, loader.run(prompts));
+  const double plan_s = static_cast<double>(common::SteadyClock().now_ns() - start_ns) / 1e9;
   Generator generator(std::move(programs));
   Printer printer(options.json, prompts.size());
-  auto made = generator.run(prompts, options.run, std::ref(printer));
-  printer.end_line();
-  if (!made.ok()) return made.error();
-  printer.end(*made);
+  for (int64_t k = 0; k < options.repeat && stop_signal() == 0; ++k) {
+    auto made = generator.run(prompts, options.run, std::ref(printer));
+    printer.end_line();
+    if (!made.ok()) return made.error();
+    printer.end(*made, plan_s);
+    printer.begin_again();
+  }
   return {};
 }
 
@@ -217,6 +239,11 @@ void declare_generate(CommandLine* line) {
   command.value("--stop", &options->stop, "ID", "A sequence ends with this token; may be repeated");
   command.value("--chunk", &options->run.chunk, "N",
                 "Tokens of a prompt that one call takes at most; 0: as many as the model takes");
+  command
+      .value("--repeat", &options->repeat, "N",
+             "Generate N times for the times' sake; the tokens are printed once")
+      .in_range(int64_t{1}, int64_t{1} << 20)
+      .shows_default();
   command.flag("--json", &options->json, "Print a JSON line a token, and one with the times");
   add_compile_options(&command, &options->farm, &options->budget, "--search-seed");
 }

@@ -1,0 +1,171 @@
+#include "tests/bench/llm/llm_way.h"
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "common/base/cat.h"
+#include "common/base/clock.h"
+#include "tests/bench/peers/line_process.h"
+#include "tests/bench/peers/script.h"
+
+namespace bench {
+namespace {
+
+using common::cat;
+using common::Error;
+using common::Result;
+using common::Status;
+using Json = nlohmann::json;
+
+// What a line of a process says; its error where it says one.
+Result<Json> read_json(LineProcess& process) {
+  LFARM_ASSIGN_OR_RETURN(std::string text, process.line());
+  Json said = Json::parse(text, nullptr, false);
+  if (!said.is_object()) return process.nonsense(text);
+  for (const char* word : {"missing", "error"}) {
+    auto found = said.find(word);
+    if (found != said.end() && found->is_string()) {
+      return common::unsupported(quoted(found->get<std::string>()));
+    }
+  }
+  return said;
+}
+
+// One model, one way.
+class Way {
+ public:
+  Way(const LlmOptions& options, std::string model, std::string way, int64_t budget,
+      std::string work)
+      : options_(options),
+        model_(std::move(model)),
+        way_(std::move(way)),
+        budget_(budget),
+        work_(std::move(work)) {}
+
+  std::vector<LlmRow> run() {
+    Status done = way_ == kLlmWays[3] ? alone() : in_python();
+    if (!done.ok()) {
+      for (size_t k = rows_.size(); k < options_.prompts.size(); ++k) {
+        LlmRow row = new_row(options_.prompts[k]);
+        row.error = done.error().message;
+        rows_.push_back(std::move(row));
+      }
+    }
+    return std::move(rows_);
+  }
+
+ private:
+  LlmRow new_row(int64_t prompt) const {
+    LlmRow row;
+    row.model = model_;
+    row.way = way_;
+    row.shape = shape_;
+    row.prompt_tokens = prompt;
+    row.budget = budget_;
+    return row;
+  }
+
+  Result<LineProcess> start_peer(const char* way) const {
+    Json session = Json::parse(options_.session.empty() ? "{}" : options_.session, nullptr, false);
+    if (!session.is_object()) return common::invalid_input("--session is no JSON object");
+    if (budget_ > 0) session["budget_candidates"] = budget_;
+    Json spec{{"model", model_},
+              {"way", way},
+              {"size", options_.size},
+              {"dtype", options_.dtype},
+              {"device", options_.device},
+              {"threads", options_.threads},
+              {"prompts", options_.prompts},
+              {"tokens", options_.tokens},
+              {"samples", options_.samples},
+              {"options", session}};
+    std::vector<std::string> command = options_.python;
+    command.insert(command.end(), {"-c", kLlmScript, spec.dump()});
+    return LineProcess::start(way, std::move(command));
+  }
+
+  Status in_python() {
+    const char* peer_way = way_ == kLlmWays[0]   ? "eager"
+                           : way_ == kLlmWays[1] ? "inductor"
+                                                 : "lfarm";
+    LFARM_ASSIGN_OR_RETURN(LineProcess peer, start_peer(peer_way));
+    peer.allow(options_.timeout_s * 1000);
+    LFARM_ASSIGN_OR_RETURN(Json ready, read_json(peer));
+    shape_ = ready.value("shape", "");
+    for (int64_t prompt : options_.prompts) {
+      LFARM_ASSIGN_OR_RETURN(Json said, read_json(peer));
+      LlmRow row = new_row(prompt);
+      row.ttft_ms = said.value("ttft_ms", std::vector<double>());
+      row.tpot_ms = said.value("tpot_ms", std::vector<double>());
+      row.plan_s = said.value("plan_s", 0.0);
+      row.peak_mb = said.value("peak_mb", 0.0);
+      rows_.push_back(std::move(row));
+    }
+    return {};
+  }
+
+  // The exported programs come from the peer; lfarm itself needs no Python.
+  Status alone() {
+    LFARM_ASSIGN_OR_RETURN(LineProcess peer, start_peer("export"));
+    peer.allow(options_.timeout_s * 1000);
+    LFARM_ASSIGN_OR_RETURN(Json ready, read_json(peer));
+    shape_ = ready.value("shape", "");
+    int64_t words = 2;
+    for (const char* name : {"prompt", "decode"}) {
+      LFARM_ASSIGN_OR_RETURN(Json said, read_json(peer));
+      words = said.value("words", words);
+      LFARM_RETURN_IF_ERROR(
+          peer.save(said.value("bytes", size_t{0}), cat(work_, "/", name, ".pt2")));
+    }
+    for (int64_t prompt : options_.prompts) {
+      LFARM_ASSIGN_OR_RETURN(LlmRow row, generate(prompt, words));
+      rows_.push_back(std::move(row));
+    }
+    return {};
+  }
+
+  Result<LlmRow> generate(int64_t prompt, int64_t words) {
+    const std::string ids = cat(work_, "/ids_", prompt, ".txt");
+    std::ofstream file(ids);
+    for (int64_t k = 0; k < prompt; ++k) file << (k * 7919 + 1) % words << ' ';
+    file.close();
+    if (!file) return common::unavailable(cat("cannot write ", ids));
+    std::vector<std::string> command{
+        options_.lfarm, "generate",           work_,      "--prompt-ids", ids,
+        "--tokens",     cat(options_.tokens), "--json",   "--repeat",     cat(options_.samples + 1),
+        "--state",      cat(work_, "/state"), "--device", options_.device};
+    if (budget_ > 0) command.insert(command.end(), {"--budget", cat(budget_)});
+    LFARM_ASSIGN_OR_RETURN(LineProcess process, LineProcess::start("lfarm", std::move(command)));
+    process.allow(options_.timeout_s * 1000);
+    LlmRow row = new_row(prompt);
+    for (int64_t run = 0; run <= options_.samples;) {
+      LFARM_ASSIGN_OR_RETURN(Json said, read_json(process));
+      if (!said.value("summary", false)) continue;
+      // The first run warms up.
+      if (run++ == 0) continue;
+      row.ttft_ms.push_back(said.value("ttft_ms", 0.0));
+      row.tpot_ms.push_back(said.value("tpot_ms", 0.0));
+      row.plan_s = said.value("plan_s", 0.0);
+      row.peak_mb = said.value("peak_mb", 0.0);
+    }
+    return row;
+  }
+
+  const LlmOptions& options_;
+  const std::string model_, way_;
+  const int64_t budget_;
+  const std::string work_;
+  std::string shape_;
+  std::vector<LlmRow> rows_;
+};
+
+}  // namespace
+
+std::vector<LlmRow> measure_way(const LlmOptions& options, const std::string& model,
+                                const std::string& way, int64_t budget, const std::string& work) {
+  return Way(options, model, way, budget, work).run();
+}
+
+}  // namespace bench
