@@ -82,7 +82,8 @@ const std::vector<Rooms>& rooms() {
         "web/", "command/"}},
       {"worker/codegen/cuda/", {"text/", "attention/", "tile/", ""}},
       {"worker/codegen/", {"text/", "body/", "", "c/", "cuda/"}},
-      {"clients/pt2/", {"archive/", "aten/", "families/", "special/", ""}},
+      {"clients/pt2/",
+       {"archive/", "aten/", "families/", "complex/", "gradients/", "special/", ""}},
       {"clients/cli/", {"base/", "farm/", "models/", "plans/", ""}},
       {"clients/runtime/", {"farm/", "model/", ""}},
   };

@@ -10,7 +10,7 @@
 #include "clients/pt2/aten/translate_context.h"
 
 // The families with their titles in docs/operators.md. A family NAME is add_NAME_operators() in
-// clients/pt2/families/NAME.cc or beside it.
+// clients/pt2/families/NAME.cc or in a room beside it.
 #define LFARM_OPERATOR_FAMILIES(X)                          \
   X(activation, "Activations")                              \
   X(activation_backward, "Gradients of activations")        \

@@ -1,5 +1,5 @@
 // Complex arithmetic, on pairs of reals along a last axis of two.
-#include "clients/pt2/families/complex.h"
+#include "clients/pt2/complex/complex.h"
 
 #include <cmath>
 

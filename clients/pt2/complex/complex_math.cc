@@ -3,7 +3,7 @@
 #include <numeric>
 
 #include "clients/pt2/aten/operators.h"
-#include "clients/pt2/families/complex.h"
+#include "clients/pt2/complex/complex.h"
 
 namespace clients {
 namespace {

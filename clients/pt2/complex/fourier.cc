@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "clients/pt2/aten/operators.h"
-#include "clients/pt2/families/complex.h"
+#include "clients/pt2/complex/complex.h"
 #include "common/ir/hlir/fourier_form.h"
 
 namespace clients {
