@@ -83,7 +83,8 @@ const std::vector<Rooms>& rooms() {
       {"worker/codegen/cuda/", {"text/", "attention/", "tile/", ""}},
       {"worker/codegen/", {"text/", "body/", "", "c/", "cuda/"}},
       {"clients/pt2/",
-       {"archive/", "aten/", "families/", "complex/", "gradients/", "special/", ""}},
+       {"archive/", "aten/", "families/", "complex/", "images/", "gradients/", "linalg/",
+        "special/", ""}},
       {"clients/cli/", {"base/", "farm/", "models/", "plans/", ""}},
       {"clients/runtime/", {"farm/", "model/", ""}},
   };

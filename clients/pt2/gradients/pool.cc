@@ -2,7 +2,7 @@
 // and known: one where windows do not overlap. Where places follow from the data alone (adaptive
 // and fractional maxima) it is a scatter.
 #include "clients/pt2/aten/operators.h"
-#include "clients/pt2/families/pool.h"
+#include "clients/pt2/images/pool.h"
 
 namespace clients {
 namespace {

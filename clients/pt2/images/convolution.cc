@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "clients/pt2/aten/operators.h"
-#include "clients/pt2/families/window.h"
+#include "clients/pt2/images/window.h"
 
 namespace clients {
 namespace {

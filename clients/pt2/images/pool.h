@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "clients/pt2/families/window.h"
+#include "clients/pt2/images/window.h"
 
 namespace clients {
 

@@ -1,5 +1,5 @@
 // Sliding windows, and the operators that lay them out or add them up.
-#include "clients/pt2/families/window.h"
+#include "clients/pt2/images/window.h"
 
 #include <algorithm>
 

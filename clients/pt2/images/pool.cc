@@ -1,5 +1,5 @@
 // Pooling, adaptive pooling and unpooling.
-#include "clients/pt2/families/pool.h"
+#include "clients/pt2/images/pool.h"
 
 #include <algorithm>
 #include <limits>
