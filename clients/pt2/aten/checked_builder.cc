@@ -289,4 +289,35 @@ NodeId Builder::matmul(NodeId a, NodeId b) {
   return GraphBuilder::matmul(a, b);
 }
 
+std::vector<NodeId> Builder::loop(int64_t trip_count, common::Graph body,
+                                  const std::vector<NodeId>& initial,
+                                  const std::vector<NodeId>& invariant) {
+  std::vector<NodeId> operands = initial;
+  operands.insert(operands.end(), invariant.begin(), invariant.end());
+  need(trip_count >= 1 && !initial.empty() && body.outputs.size() == initial.size() &&
+           body.inputs.size() == operands.size() && body.symbols == symbols(),
+       "a loop's body has another signature");
+  for (size_t k = 0; k < operands.size(); ++k) {
+    const common::GraphInput& input = body.inputs[k];
+    need(input.dtype == dtype(operands[k]) && input.shape == shape(operands[k]),
+         "a loop's body takes other operands");
+    if (k >= initial.size()) continue;
+    const common::Node& next = body.node(body.outputs[k].node);
+    need(next.dtype == input.dtype && next.shape == input.shape, "a loop changes what it carries");
+  }
+  common::LoopAttr attr;
+  attr.trip_count = trip_count;
+  attr.carried = static_cast<int>(initial.size());
+  attr.invariant = static_cast<int>(invariant.size());
+  attr.body = std::make_shared<const common::Graph>(std::move(body));
+  NodeId node = raw({common::Op::kLoop, dtype(initial[0]), {}, operands, std::move(attr)});
+  std::vector<NodeId> results;
+  for (size_t k = 0; k < initial.size(); ++k) {
+    common::LoopResultAttr result{static_cast<int>(k)};
+    results.push_back(
+        raw({common::Op::kLoopResult, dtype(initial[k]), shape(initial[k]), {node}, result}));
+  }
+  return results;
+}
+
 }  // namespace clients

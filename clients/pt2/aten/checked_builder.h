@@ -103,6 +103,11 @@ class Builder : private common::GraphBuilder {
   NodeId scatter(ScatterMode mode, NodeId base, NodeId updates, const std::vector<NodeId>& indices,
                  std::vector<common::Coordinate> coordinates);
   NodeId matmul(NodeId a, NodeId b);
+  // The final values of a loop that carries `initial` (see LoopAttr); refuses a body of another
+  // signature.
+  std::vector<NodeId> loop(int64_t trip_count, common::Graph body,
+                           const std::vector<NodeId>& initial,
+                           const std::vector<NodeId>& invariant);
 
  private:
   void check_axis(NodeId x, int axis, int extra = 0) const;

@@ -28,6 +28,13 @@
   X(fourier, "Fourier transforms")                          \
   X(histogram, "Histograms")                                \
   X(indexing, "Indexing")                                   \
+  X(cholesky, "Cholesky factors")                           \
+  X(exponential, "Exponentials of matrices")                \
+  X(lu, "LU factors, inverses and determinants")            \
+  X(norms, "Norms of vectors and matrices")                 \
+  X(qr, "QR factors")                                       \
+  X(spectral, "Eigenvalues and singular values")            \
+  X(triangular, "Triangular systems")                       \
   X(loss, "Losses")                                         \
   X(loss_backward, "Gradients of losses")                   \
   X(matmul, "Matrix products")                              \
@@ -45,7 +52,7 @@
   X(reduction, "Reductions, scans and sorting")             \
   X(refused, "Refused")                                     \
   X(resample, "Resampling")                                 \
-  X(special, "Distances, quantiles, bags and experts")      \
+  X(special, "Distances, quantiles and experts")            \
   X(state, "Aliases, modes and arithmetic on sizes")        \
   X(statistics, "Statistics and calculus")                  \
   X(vmap, "torch.vmap")                                     \

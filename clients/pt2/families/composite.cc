@@ -210,25 +210,6 @@ void chain_matmul(Context& c, std::string_view name) {
   c.result(value);
 }
 
-void matrix_power(Context& c) {
-  NodeId x = factor(c, "self");
-  int64_t n = c.integer("n");
-  if (n < 0) c.refuse("inverses are not supported");
-  int rank = c.b.rank(x);
-  if (rank < 2) c.refuse("it takes matrices");
-  Expr size = c.b.size(x, rank - 1);
-  NodeId one = c.b.binary(BinaryOp::kEqual, positions(c, size, rank - 2, rank),
-                          positions(c, size, rank - 1, rank));
-  NodeId value = c.b.expand(c.b.cast(one, c.b.dtype(x)), c.b.shape(x));
-  bool any = false;
-  for (NodeId square = x; n > 0; n >>= 1) {
-    if ((n & 1) != 0) value = any ? matmul(c, value, square) : square;
-    any = any || (n & 1) != 0;
-    if (n > 1) square = matmul(c, square, square);
-  }
-  c.result(value);
-}
-
 // Component i of the cross product is a[i+1] b[i+2] - a[i+2] b[i+1], counted modulo three.
 void cross(Context& c) {
   NodeId a = factor(c, "self");
@@ -441,7 +422,6 @@ void add_composite_operators(OperatorTable* t) {
   t->add("aten.kron", kron);
   t->add("aten.chain_matmul", [](Context& c) { chain_matmul(c, "matrices"); });
   t->add("aten.linalg_multi_dot", [](Context& c) { chain_matmul(c, "tensors"); });
-  t->add("aten.linalg_matrix_power", matrix_power);
   t->add("aten.cross", cross);
   t->add("aten.linalg_cross", cross);
   t->add("aten.linalg_vecdot", linalg_vecdot);

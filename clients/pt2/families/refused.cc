@@ -18,8 +18,8 @@ void data_dependent(Context& c) {
 
 void decomposition(Context& c) {
   c.refuse(
-      "matrix decompositions are not supported; compute it outside of the model and pass it in as "
-      "an input");
+      "this matrix decomposition is not supported; compute it outside of the model and pass it in "
+      "as an input");
 }
 
 constexpr std::string_view kRejectionSampled[] = {"aten.poisson", "aten.binomial",
@@ -38,43 +38,9 @@ constexpr std::string_view kDataDependent[] = {"aten.nonzero",
                                                "aten.unique_dim_consecutive",
                                                "aten.bincount"};
 
-constexpr std::string_view kDecompositions[] = {"aten.linalg_svd",
-                                                "aten._linalg_svd",
-                                                "aten.svd",
-                                                "aten.linalg_eigh",
-                                                "aten._linalg_eigh",
-                                                "aten.linalg_eig",
-                                                "aten.linalg_qr",
-                                                "aten.linalg_lu",
-                                                "aten.linalg_lu_factor",
-                                                "aten.linalg_lu_factor_ex",
-                                                "aten.linalg_cholesky",
-                                                "aten.linalg_cholesky_ex",
-                                                "aten.cholesky",
-                                                "aten.linalg_inv",
-                                                "aten.linalg_inv_ex",
-                                                "aten.inverse",
-                                                "aten.linalg_solve",
-                                                "aten.linalg_solve_ex",
-                                                "aten._linalg_solve_ex",
-                                                "aten.linalg_lstsq",
-                                                "aten.linalg_det",
-                                                "aten._linalg_det",
-                                                "aten.det",
-                                                "aten.slogdet",
-                                                "aten.linalg_slogdet",
-                                                "aten._linalg_slogdet",
-                                                "aten.linalg_solve_triangular",
-                                                "aten.triangular_solve",
-                                                "aten.cholesky_solve",
-                                                "aten.cholesky_inverse",
-                                                "aten.linalg_pinv",
-                                                "aten.pinverse",
-                                                "aten.linalg_matrix_exp",
-                                                "aten.matrix_exp",
-                                                "aten.linalg_eigvals",
-                                                "aten.linalg_eigvalsh",
-                                                "aten.linalg_svdvals"};
+constexpr std::string_view kDecompositions[] = {
+    "aten.linalg_eig",           "aten.linalg_eigvals",   "aten._linalg_eigvals",
+    "aten.linalg_ldl_factor_ex", "aten.linalg_ldl_solve", "aten.linalg_ldl_factor"};
 
 }  // namespace
 

@@ -1,7 +1,6 @@
 // Statistics and calculus: membership, covariance, integrals and gradients by differences.
 #include <algorithm>
 #include <cmath>
-#include <optional>
 
 #include "clients/pt2/aten/operators.h"
 #include "clients/pt2/aten/translate_math.h"
@@ -224,53 +223,6 @@ void gradient(Context& c) {
 
 // ---- Norms -----------------------------------------------------------------------------------
 
-// Sums along one of two axes, then the greatest or least of them; the Frobenius norm.
-void matrix_norm(Context& c, NodeId x, int rows, int columns, std::optional<double> order) {
-  bool keep = c.flag("keepdim", false);
-  if (!order)
-    return c.result(norm(c, x, 2, {std::min(rows, columns), std::max(rows, columns)}, keep));
-  bool one = std::abs(*order) == 1;
-  if (!one && !std::isinf(*order)) {
-    c.refuse("norms by singular values are not supported");
-  }
-  NodeId size = c.b.unary(UnaryOp::kAbs, x);
-  int summed = one ? rows : columns;
-  int other = one ? columns : rows;
-  NodeId sums = c.b.reduce(ReduceOp::kSum, size, {summed}, true);
-  NodeId value = c.b.reduce(*order > 0 ? ReduceOp::kMax : ReduceOp::kMin, sums, {other}, true);
-  if (!keep) {
-    value = c.b.squeeze(value, std::max(rows, columns));
-    value = c.b.squeeze(value, std::min(rows, columns));
-  }
-  c.result(value);
-}
-
-// A vector norm, a matrix norm, or the norm of all elements, as axes and order decide.
-void linalg_norm(Context& c, bool matrix) {
-  NodeId x = c.b.cast(c.tensor(c.has("A") ? "A" : "self"), compute_dtype(c.out_dtype()));
-  int rank = c.b.rank(x);
-  std::optional<double> order;
-  if (c.is_text("ord")) {
-    if (c.text("ord", "fro") != "fro") c.refuse("norms by singular values are not supported");
-    matrix = true;
-  } else if (c.has("ord")) {
-    order = c.number("ord", 2);
-  }
-  std::vector<int> axes = c.ordered_axes("dim", rank);
-  if (matrix && axes.empty()) axes = {rank - 2, rank - 1};
-  bool two = axes.size() == 2 || (axes.empty() && rank == 2);
-  if (matrix || (two && order)) {
-    if (axes.empty()) axes = {0, 1};
-    if (rank < 2 || axes.size() != 2 || axes[0] == axes[1]) c.refuse("it takes matrices");
-    return matrix_norm(c, x, axes[0], axes[1], order);
-  }
-  if (axes.empty() || !order) {
-    std::vector<int> all = c.axes("dim", rank);
-    return c.result(norm(c, x, order.value_or(2), all, c.flag("keepdim", false)));
-  }
-  c.result(norm(c, x, *order, axes, c.flag("keepdim", false)));
-}
-
 // Slices whose p-norm exceeds a limit are scaled down to it.
 void renorm(Context& c) {
   NodeId x = float_tensor(c, "self");
@@ -296,8 +248,6 @@ void add_statistics_operators(OperatorTable* t) {
   t->add("aten.trapezoid", trapezoid);
   t->add("aten.cumulative_trapezoid", cumulative_trapezoid);
   t->add("aten.renorm", renorm);
-  t->add("aten.linalg_norm", [](Context& c) { linalg_norm(c, false); });
-  t->add("aten.linalg_matrix_norm", [](Context& c) { linalg_norm(c, true); });
   t->add("aten.sum_to_size", sum_to_size);
   t->add("aten.gradient", gradient);
 }
