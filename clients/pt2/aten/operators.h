@@ -35,6 +35,7 @@
   X(qr, "QR factors")                                       \
   X(spectral, "Eigenvalues and singular values")            \
   X(triangular, "Triangular systems")                       \
+  X(linear_loss, "Losses of linear layers")                 \
   X(loss, "Losses")                                         \
   X(loss_backward, "Gradients of losses")                   \
   X(matmul, "Matrix products")                              \
@@ -44,6 +45,7 @@
   X(norm_backward, "Gradients of normalisations")           \
   X(optimizer, "Fused optimizer steps")                     \
   X(padding, "Padding")                                     \
+  X(pieces, "Bags and segments")                            \
   X(pointwise, "Elementwise")                               \
   X(pool, "Pooling")                                        \
   X(pool_backward, "Gradients of pooling")                  \

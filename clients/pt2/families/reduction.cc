@@ -215,6 +215,35 @@ void kthvalue(Context& c) {
   c.result(keep ? place : c.b.squeeze(place, axis), 1);
 }
 
+// The least of the elements that occur most often, and the last place that has it.
+void mode(Context& c) {
+  NodeId x = c.tensor("self");
+  if (c.b.rank(x) == 0) {
+    c.set(x);
+    return c.result(c.b.scalar_int(DType::kInt64, 0), 1);
+  }
+  int rank = c.b.rank(x);
+  int axis = c.axis("dim", rank, -1);
+  Expr size = c.b.size(x, axis);
+  NodeId order = c.b.sort_indices(x, axis, false);
+  NodeId sorted = take_along(c, x, order, axis);
+  DType wide = compute_dtype(c.b.dtype(x));
+  NodeId keys = c.b.cast(sorted, wide == DType::kBool ? DType::kInt32 : wide);
+  NodeId place = positions(c, size, axis, rank);
+  // Where each run of equal elements begins.
+  NodeId rest = c.b.binary(BinaryOp::kNotEqual, c.b.slice(keys, axis, 1, size - 1),
+                           c.b.slice(keys, axis, 0, size - 1));
+  NodeId begins = c.b.cast(c.b.pad(rest, axis, 1, 0, 0), DType::kInt64);
+  NodeId start = c.b.scan(ScanOp::kMax, mul(c, begins, place), axis);
+  NodeId length = sub(c, place, start);
+  NodeId best = c.b.reduce(ReduceOp::kArgmax, length, {axis}, true);
+  NodeId value = take_along(c, sorted, best, axis);
+  NodeId index = take_along(c, order, best, axis);
+  bool keep = c.flag("keepdim", false);
+  c.set(keep ? value : c.b.squeeze(value, axis));
+  c.result(keep ? index : c.b.squeeze(index, axis), 1);
+}
+
 // The lower of two middle elements; a NaN wins unless it is to be ignored.
 void median(Context& c, bool ignore_nan) {
   NodeId x = c.tensor("self");
@@ -371,6 +400,7 @@ void add_reduction_operators(OperatorTable* t) {
   t->add("aten.msort", msort);
   t->add("aten.topk", topk);
   t->add("aten.kthvalue", kthvalue);
+  t->add("aten.mode", mode);
   t->add("aten.median", [](Context& c) { median(c, false); });
   t->add("aten.nanmedian", [](Context& c) { median(c, true); });
   t->add("aten.diff", diff);

@@ -2,7 +2,6 @@
 // products.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "clients/pt2/aten/operators.h"
 #include "clients/pt2/aten/translate_math.h"
@@ -240,45 +239,6 @@ void quantile(Context& c, bool ignore_nan) {
   c.result(c.b.reshape(c.b.permute(value, front), c.out_shape()));
 }
 
-// Sums, means or greatest elements of the rows that each bag of indices names. Bags begin where
-// `offsets` says; rows of the padding index don't count. The positions of greatest elements, which
-// only a backward pass reads, are not given.
-void embedding_bag(Context& c) {
-  NodeId weight = c.tensor("weight");
-  NodeId indices = c.tensor("indices");
-  NodeId offsets = c.b.cast(c.tensor("offsets"), DType::kInt64);
-  int64_t mode = c.integer("mode", 0);
-  if (mode < 0 || mode > 2 || c.b.rank(indices) != 1 || c.b.rank(offsets) != 1) {
-    c.refuse("it takes flat bags, and sums, means or maxima of them");
-  }
-  c.check_index(indices, {c.b.size(weight, 0)});
-  DType d = compute_dtype(c.b.dtype(weight));
-  Expr number = c.b.size(indices, 0);
-  Sizes out = c.out_shape();
-  std::vector<Coordinate> rows_at = along(2, 0);
-  NodeId rows = c.b.cast(
-      c.b.gather(weight, {c.b.unsqueeze(indices, 1)}, {number, c.b.size(weight, 1)}, rows_at), d);
-  if (auto scale = c.optional_tensor("per_sample_weights")) {
-    rows = mul(c, rows, c.b.unsqueeze(c.b.cast(*scale, d), 1));
-  }
-  NodeId bag = add(c, passed(c, offsets, {number}), -1.0);
-  NodeId counted = c.b.full_int(DType::kInt64, {number}, 1);
-  if (int64_t padding = c.integer("padding_idx", -1); padding >= 0) {
-    NodeId pad = c.b.binary(BinaryOp::kEqual, indices, c.b.scalar_int(c.b.dtype(indices), padding));
-    bag = c.b.select(pad, c.b.size_scalar(DType::kInt64, out[0]), bag);  // past the last one
-    counted = c.b.cast(logical_not(c, pad), DType::kInt64);
-  }
-  NodeId sizes = c.b.scatter(ScatterMode::kAdd, c.b.full_int(DType::kInt64, {out[0]}, 0), counted,
-                             {bag}, along(1, 0));
-  NodeId base = c.b.full(d, out, mode == 2 ? -std::numeric_limits<double>::infinity() : 0);
-  NodeId value = c.b.scatter(mode == 2 ? ScatterMode::kMax : ScatterMode::kAdd, base, rows,
-                             {c.b.unsqueeze(bag, 1)}, rows_at);
-  NodeId column = c.b.unsqueeze(sizes, 1);
-  if (mode == 1) value = div(c, value, c.b.cast(maximum(c, column, 1), d));
-  if (mode == 2) value = c.b.select(truth(c, column), value, number_like(c, value, 0));
-  c.result(value);
-}
-
 // Rows that the indices name and whose norm exceeds a limit are scaled down to it.
 void embedding_renorm(Context& c) {
   NodeId weight = c.tensor("self");
@@ -297,48 +257,33 @@ void embedding_renorm(Context& c) {
   c.result(c.b.select(scaled, mul(c, rows, scale), rows));
 }
 
-// Reduces consecutive pieces of an axis, whose lengths (or where they begin) are data; the axes
-// before it have pieces of their own.
-void segment_reduce(Context& c) {
-  NodeId x = c.b.cast(c.tensor("data"), compute_dtype(c.out_dtype()));
-  DType d = c.b.dtype(x);
-  int axis = c.axis("axis", c.b.rank(x), 0);
-  NodeId lengths = 0;
-  if (c.has("lengths")) {
-    lengths = c.b.cast(c.tensor("lengths"), DType::kInt64);
-  } else {
-    NodeId offsets = c.b.cast(c.tensor("offsets"), DType::kInt64);
-    int last = c.b.rank(offsets) - 1;
-    Expr n = c.b.size(offsets, last) - 1;
-    lengths = sub(c, c.b.slice(offsets, last, 1, n), c.b.slice(offsets, last, 0, n));
+// Each row times the matrix of its expert; `offs` holds where each expert's rows end, and rows
+// behind the last end are zero. The rows' matrices are gathered before they are widened, so that
+// no expert that is not used is read.
+void grouped_matmul(Context& c, std::string_view rows_name, std::string_view experts_name) {
+  NodeId x = c.tensor(rows_name);
+  NodeId experts = c.tensor(experts_name);
+  NodeId ends = c.tensor("offs");
+  if (c.b.rank(x) != 2 || c.b.rank(experts) != 3 || c.b.rank(ends) != 1) {
+    c.refuse("only rows times a stack of matrices are supported");
   }
-  if (c.b.rank(x) == 0 || c.b.rank(lengths) != axis + 1) c.refuse("the lengths have another rank");
-  Sizes shape = c.b.shape(x);
-  Shape line(shape.begin(), shape.begin() + axis + 1);
-  NodeId piece = passed(c, c.b.scan(ScanOp::kSum, lengths, axis), line);
-  Sizes out = c.out_shape();
-  if (out.size() != shape.size()) c.refuse("the result has another rank");
-  Shape spread(out.size(), Expr(1));
-  std::copy(line.begin(), line.end(), spread.begin());
-  std::string kind = c.text("reduce", "");
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  bool mean = kind == "mean";
-  ScatterMode mode = kind == "prod"  ? ScatterMode::kMul
-                     : kind == "max" ? ScatterMode::kMax
-                     : kind == "min" ? ScatterMode::kMin
-                                     : ScatterMode::kAdd;
-  double neutral = kind == "prod" ? 1 : kind == "max" ? -kInfinity : kind == "min" ? kInfinity : 0;
-  NodeId base = c.b.full(d, out, c.number("initial", neutral));
-  NodeId value = c.b.scatter(mode, base, x, {c.b.reshape(piece, spread)}, along(c.b.rank(x), axis));
-  if (mean) {
-    Shape sizes(out.size(), Expr(1));
-    std::copy(out.begin(), out.begin() + axis + 1, sizes.begin());
-    NodeId count = c.b.reshape(lengths, sizes);
-    NodeId divided = div(c, value, c.b.cast(count, d));
-    NodeId nothing = number_like(c, value, c.number("initial", NAN));
-    value = c.b.select(truth(c, count), divided, nothing);
-  }
-  c.result(value);
+  if (c.has("bias")) c.refuse("a bias is not supported");
+  const Sizes xs = c.b.shape(x);
+  const Sizes es = c.b.shape(experts);
+  if (xs[1] != es[1]) c.refuse("the inner sizes differ");
+  DType d = compute_dtype(c.b.dtype(x));
+  NodeId row = c.b.cast(positions(c, xs[0], 0, 2), c.b.dtype(ends));
+  NodeId passed = c.b.binary(BinaryOp::kLessEqual, c.b.unsqueeze(ends, 0), row);
+  NodeId expert = c.b.reduce(ReduceOp::kSum, c.b.cast(passed, DType::kInt64), {1});
+  Shape full = {xs[0], es[1], es[2]};
+  NodeId index = c.b.reshape(expert, {xs[0], 1, 1});
+  NodeId chosen = c.b.gather(
+      experts, {index}, full,
+      {Coordinate{0, {}}, Coordinate{-1, Expr::index(1)}, Coordinate{-1, Expr::index(2)}});
+  NodeId product = mul(c, c.b.unsqueeze(c.b.cast(x, d), 2), c.b.cast(chosen, d));
+  NodeId sum = c.b.reduce(ReduceOp::kSum, product, {1});
+  NodeId inside = c.b.binary(BinaryOp::kLess, expert, c.b.size_scalar(DType::kInt64, es[0]));
+  c.result(c.b.select(c.b.unsqueeze(inside, 1), sum, number_like(c, sum, 0)));
 }
 
 // Positions of nonzero elements in row-major order, cut or filled to a fixed number.
@@ -372,35 +317,6 @@ void nonzero_static(Context& c) {
   c.set(c.b.concat(columns, 1));
 }
 
-// Each row times the matrix of its expert; `offs` holds where each expert's rows end, and rows
-// behind the last end are zero. The rows' matrices are gathered before they are widened, so that
-// no expert that is not used is read.
-void grouped_matmul(Context& c, std::string_view rows_name, std::string_view experts_name) {
-  NodeId x = c.tensor(rows_name);
-  NodeId experts = c.tensor(experts_name);
-  NodeId ends = c.tensor("offs");
-  if (c.b.rank(x) != 2 || c.b.rank(experts) != 3 || c.b.rank(ends) != 1) {
-    c.refuse("only rows times a stack of matrices are supported");
-  }
-  if (c.has("bias")) c.refuse("a bias is not supported");
-  const Sizes xs = c.b.shape(x);
-  const Sizes es = c.b.shape(experts);
-  if (xs[1] != es[1]) c.refuse("the inner sizes differ");
-  DType d = compute_dtype(c.b.dtype(x));
-  NodeId row = c.b.cast(positions(c, xs[0], 0, 2), c.b.dtype(ends));
-  NodeId passed = c.b.binary(BinaryOp::kLessEqual, c.b.unsqueeze(ends, 0), row);
-  NodeId expert = c.b.reduce(ReduceOp::kSum, c.b.cast(passed, DType::kInt64), {1});
-  Shape full = {xs[0], es[1], es[2]};
-  NodeId index = c.b.reshape(expert, {xs[0], 1, 1});
-  NodeId chosen = c.b.gather(
-      experts, {index}, full,
-      {Coordinate{0, {}}, Coordinate{-1, Expr::index(1)}, Coordinate{-1, Expr::index(2)}});
-  NodeId product = mul(c, c.b.unsqueeze(c.b.cast(x, d), 2), c.b.cast(chosen, d));
-  NodeId sum = c.b.reduce(ReduceOp::kSum, product, {1});
-  NodeId inside = c.b.binary(BinaryOp::kLess, expert, c.b.size_scalar(DType::kInt64, es[0]));
-  c.result(c.b.select(c.b.unsqueeze(inside, 1), sum, number_like(c, sum, 0)));
-}
-
 }  // namespace
 
 void add_special_operators(OperatorTable* t) {
@@ -418,15 +334,11 @@ void add_special_operators(OperatorTable* t) {
   t->add("aten.logspace", logspace);
   t->add("aten.quantile", [](Context& c) { quantile(c, false); });
   t->add("aten.nanquantile", [](Context& c) { quantile(c, true); });
-  t->add("aten._embedding_bag_forward_only", embedding_bag);
-  t->add("aten._embedding_bag", embedding_bag);
-  t->add("aten.embedding_bag", embedding_bag);
   t->add("aten.embedding_renorm", embedding_renorm);
-  t->add("aten.segment_reduce", segment_reduce);
-  t->add("aten.nonzero_static", nonzero_static);
   t->add("aten._grouped_mm", [](Context& c) { grouped_matmul(c, "self", "mat2"); });
   t->add("transformers.grouped_mm_fallback",
          [](Context& c) { grouped_matmul(c, "input", "weight"); });
+  t->add("aten.nonzero_static", nonzero_static);
 }
 
 }  // namespace clients
