@@ -54,6 +54,7 @@
   X(reduction, "Reductions, scans and sorting")             \
   X(refused, "Refused")                                     \
   X(resample, "Resampling")                                 \
+  X(selection, "Selections by masks")                       \
   X(special, "Distances, quantiles and experts")            \
   X(state, "Aliases, modes and arithmetic on sizes")        \
   X(statistics, "Statistics and calculus")                  \

@@ -3,6 +3,7 @@
 
 #include "clients/pt2/aten/operators.h"
 #include "clients/pt2/aten/translate_math.h"
+#include "clients/pt2/families/selection.h"
 
 namespace clients {
 namespace {
@@ -80,6 +81,26 @@ bool has_mask(Context& c, const std::vector<std::optional<NodeId>>& indices) {
   });
 }
 
+// The indices with the one mask among them as the places that it selects, where the program states
+// how many.
+std::vector<std::optional<NodeId>> with_places(Context& c,
+                                               std::vector<std::optional<NodeId>> indices) {
+  size_t given = 0, at = 0;
+  for (size_t k = 0; k < indices.size(); ++k) {
+    if (!indices[k]) continue;
+    ++given;
+    at = k;
+  }
+  if (given != 1) c.refuse("a mask among other indices is not supported");
+  NodeId mask = *indices[at];
+  int64_t size = stated_size(c, static_cast<int>(at));
+  if (size == 0 || c.b.rank(mask) == 0) c.refuse("an empty selection is not supported");
+  std::vector<std::optional<NodeId>> out(indices.begin(), indices.begin() + static_cast<long>(at));
+  for (NodeId place : stated_places(c, mask, size)) out.emplace_back(place);
+  out.insert(out.end(), indices.begin() + static_cast<long>(at) + 1, indices.end());
+  return out;
+}
+
 // `is_checked`: not for operators that PyTorch calls unsafe.
 Addressed address(Context& c, NodeId data, std::vector<std::optional<NodeId>> indices,
                   bool is_checked) {
@@ -131,7 +152,7 @@ void index(Context& c, bool is_checked) {
     bool same = item && indices[0] && c.b.rank(*item) == c.b.rank(*indices[0]);
     if (c.vmap_levels() > 0 && !same) c.refuse("these indices are not supported in torch.vmap");
   }
-  if (has_mask(c, indices)) c.refuse("a boolean index gives a result whose size only data knows");
+  if (has_mask(c, indices)) indices = with_places(c, std::move(indices));
   Addressed a = address(c, data, std::move(indices), is_checked);
   c.set(c.b.gather(data, a.indices, a.shape, a.coordinates));
 }

@@ -25,12 +25,7 @@ void decomposition(Context& c) {
 constexpr std::string_view kRejectionSampled[] = {"aten.poisson", "aten.binomial",
                                                   "aten._sample_dirichlet", "aten._standard_gamma"};
 
-constexpr std::string_view kDataDependent[] = {"aten.nonzero",
-                                               "aten.nonzero_numpy",
-                                               "aten.argwhere",
-                                               "aten.where.default",
-                                               "aten.masked_select",
-                                               "aten.unique",
+constexpr std::string_view kDataDependent[] = {"aten.unique",
                                                "aten._unique",
                                                "aten._unique2",
                                                "aten.unique_dim",

@@ -286,37 +286,6 @@ void grouped_matmul(Context& c, std::string_view rows_name, std::string_view exp
   c.result(c.b.select(c.b.unsqueeze(inside, 1), sum, number_like(c, sum, 0)));
 }
 
-// Positions of nonzero elements in row-major order, cut or filled to a fixed number.
-void nonzero_static(Context& c) {
-  NodeId x = c.tensor("self");
-  int64_t size = c.integer("size");
-  int64_t fill = c.integer("fill_value", -1);
-  Sizes shape = c.b.shape(x);
-  bool empty = common::element_count(shape).is_constant(0) || size == 0;
-  if (empty || shape.empty()) {
-    if (!empty) return c.result(c.b.full(DType::kInt64, c.out_shape(), 0));
-    return c.set(c.b.full_int(DType::kInt64, c.out_shape(), fill));
-  }
-  NodeId mask = flatten(c, truth(c, x));
-  NodeId order = add(c, c.b.scan(ScanOp::kSum, c.b.cast(mask, DType::kInt64), 0), -1.0);
-  NodeId place = c.b.select(mask, order, c.b.scalar_int(DType::kInt64, size));
-  NodeId position = c.b.iota(DType::kInt64, c.b.size(mask, 0));
-  std::vector<NodeId> columns;
-  Expr below = common::element_count(shape);
-  for (const Expr& extent : shape) {
-    auto rest = common::exact_div(below, extent);
-    if (!rest) c.refuse("an empty shape");
-    below = *rest;
-    NodeId step = c.b.binary(BinaryOp::kFloorDiv, position, c.b.size_scalar(DType::kInt64, below));
-    step = c.b.binary(BinaryOp::kMod, step, c.b.size_scalar(DType::kInt64, extent));
-    NodeId base = c.b.full_int(DType::kInt64, {size}, fill);
-    NodeId found = c.b.scatter(ScatterMode::kAssign, base, step, {place}, along(1, 0));
-    columns.push_back(c.b.unsqueeze(found, 1));
-  }
-  if (columns.empty()) return c.result(c.b.full(DType::kInt64, c.out_shape(), 0));
-  c.set(c.b.concat(columns, 1));
-}
-
 }  // namespace
 
 void add_special_operators(OperatorTable* t) {
@@ -338,7 +307,6 @@ void add_special_operators(OperatorTable* t) {
   t->add("aten._grouped_mm", [](Context& c) { grouped_matmul(c, "self", "mat2"); });
   t->add("transformers.grouped_mm_fallback",
          [](Context& c) { grouped_matmul(c, "input", "weight"); });
-  t->add("aten.nonzero_static", nonzero_static);
 }
 
 }  // namespace clients

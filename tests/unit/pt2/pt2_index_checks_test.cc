@@ -379,4 +379,28 @@ TEST(IndexChecks, NoIndexIsRight) {
   for (int64_t value : found(model, {table, integers({}, {0})})) EXPECT_EQ(value, kNone);
 }
 
+// The program states that three are true: another number is reported.
+TEST(StatedSelections, AreCheckedAgainstTheirNumber) {
+  Program p;
+  p.input("t", {2, 3}).input("m", {2, 3}, ScalarType::kBool);
+  p.tensor("y", {3}).tensor("i", {3, 2}, ScalarType::kInt64).tensor("z", {3});
+  p.node("aten.masked_select.default", {self("t"), tensor("mask", "m")}, "y").output("y");
+  p.node("aten.nonzero.default", {self("m")}, "i").output("i");
+  p.node("aten.index.Tensor", {self("t"), {"indices", TensorListArgument{{"m"}}}}, "z");
+  p.output("z");
+  clients::Model model = translated(p);
+  HostTensor table = line({1, 2, 3, 4, 5, 6}, {2, 3});
+  HostTensor mask = integers({0, 1, 1, 0, 1, 0}, {2, 3}, DType::kBool);
+  std::vector<HostTensor> results = pt2_test::run(model, {table, mask});
+  EXPECT_EQ(pt2_test::floats(results[0]), (std::vector<float>{2, 3, 5}));
+  EXPECT_EQ(pt2_test::floats(results[1]), (std::vector<float>{0, 1, 0, 2, 1, 1}));
+  EXPECT_EQ(pt2_test::floats(results[2]), (std::vector<float>{2, 3, 5}));
+  ASSERT_FALSE(checks_of(model).empty());
+  for (int64_t value : found(model, {table, mask})) EXPECT_EQ(value, kNone);
+  HostTensor more = integers({1, 1, 1, 0, 1, 0}, {2, 3}, DType::kBool);
+  for (int64_t value : found(model, {table, more})) EXPECT_EQ(value, 0);
+  HostTensor none = integers({0, 0, 0, 0, 0, 0}, {2, 3}, DType::kBool);
+  for (int64_t value : found(model, {table, none})) EXPECT_EQ(value, 0);
+}
+
 }  // namespace
