@@ -105,9 +105,11 @@ NodeId below(Context& c, NodeId range, bool wide) {
   return c.b.binary(BinaryOp::kMod, random_word(c, at), range);
 }
 
+// Ranges from here on take 64 bits a number.
+constexpr int64_t kNarrow = int64_t{1} << 28;
+
 void between(Context& c, const Expr& low, const Expr& high) {
   if (is_empty(c)) return;
-  constexpr int64_t kNarrow = int64_t{1} << 28;
   NodeId range = c.b.size_scalar(DType::kInt64, high - low);
   NodeId x = below(c, range, c.b.bounds().upper(high - low) >= kNarrow);
   c.result(c.b.binary(BinaryOp::kAdd, x, c.b.size_scalar(DType::kInt64, low)));
@@ -120,34 +122,50 @@ void randint(Context& c) {
   c.result(below(c, c.b.cast(c.tensor("high"), DType::kInt64), false));
 }
 
-// What `random_` gives where nothing bounds it: every whole number that the type holds exactly and
-// that is not negative.
-void unbounded(Context& c) {
-  if (is_empty(c)) return;
-  switch (c.out_dtype()) {
-    case DType::kInt64:
-      return c.set(random_wide_word(c, draw_by_threads(c, c.out_shape(), true)).high);
+// The greatest whole number up to which a type holds every one.
+int64_t greatest_whole(DType d) {
+  switch (d) {
     case DType::kFloat64:
-      return c.result(below(c, whole(c, (int64_t{1} << 53) + 1), true));
+      return int64_t{1} << 53;
     case DType::kFloat32:
-      return c.result(below(c, whole(c, (1 << 24) + 1), false));
+      return 1 << 24;
     case DType::kFloat16:
-      return c.result(below(c, whole(c, (1 << 11) + 1), false));
+      return 1 << 11;
     case DType::kBfloat16:
-      return c.result(below(c, whole(c, (1 << 8) + 1), false));
+      return 1 << 8;
     case DType::kBool:
-      return c.result(below(c, whole(c, 2), false));
+      return 1;
     case DType::kUint8:
-      return c.result(below(c, whole(c, 1 << 8), false));
+      return UINT8_MAX;
+    case DType::kInt64:
+      return INT64_MAX;
     default:
-      return c.result(
-          below(c, whole(c, int64_t{1} << (8 * common::dtype_size(c.out_dtype()) - 1)), false));
+      return (int64_t{1} << (8 * common::dtype_size(d) - 1)) - 1;
   }
 }
 
+// What `random_` gives where nothing bounds it from above: the whole numbers from `from` on that
+// the type holds exactly.
+void without_end(Context& c, int64_t from) {
+  if (is_empty(c)) return;
+  DType d = c.out_dtype();
+  int64_t last = greatest_whole(d);
+  if (d == DType::kInt64 && from == 0) {
+    return c.set(random_wide_word(c, draw_by_threads(c, c.out_shape(), true)).high);
+  }
+  int64_t range = 0;
+  if (from > last || __builtin_sub_overflow(last, from, &range) || range == INT64_MAX) {
+    c.refuse("a range of more than 2^63 - 1 numbers, or of none");
+  }
+  ++range;
+  // With no bound at all PyTorch takes 64 bits for float64 alone.
+  bool wide = c.has("from") ? range >= kNarrow : d == DType::kFloat64;
+  NodeId x = below(c, whole(c, range), wide);
+  c.result(c.b.binary(BinaryOp::kAdd, x, whole(c, from)));
+}
+
 void random(Context& c) {
-  if (!c.has("from") && !c.has("to")) return unbounded(c);
-  if (!c.has("to")) c.refuse("give both bounds, or none");
+  if (!c.has("to")) return without_end(c, c.integer("from", 0));
   between(c, c.size("from", 0), c.size("to"));
 }
 

@@ -214,6 +214,24 @@ INSTANTIATE_TEST_SUITE_P(
                 std::ldexp(9.0 / 12, 80)}),
     [](const auto& info) { return common::cat("Case", info.index); });
 
+// Whole numbers from a bound on, up to the greatest that the type holds.
+TEST(Random, StartsAtItsBoundWithoutAnEnd) {
+  Program p;
+  p.input("x", {1000}, ScalarType::kUint8).tensor("result", {1000}, ScalarType::kUint8);
+  p.node("aten.random.from", {{"self", TensorArgument{"x"}}, {"from", int64_t{250}}}, "result");
+  auto model = translate(p.output("result").get());
+  ASSERT_TRUE(model.ok()) << model.error().message;
+  HostTensor x =
+      pt2_test::run(*model, {HostTensor::zeros(DType::kUint8, {1000}).value(), state(0, 0)})[0];
+  double least = 255, most = 0;
+  for (int64_t i = 0; i < x.elements(); ++i) {
+    least = std::min(least, x.get(i));
+    most = std::max(most, x.get(i));
+  }
+  EXPECT_EQ(least, 250);
+  EXPECT_EQ(most, 255);
+}
+
 TEST(Random, StaysBelowItsBound) {
   for (ScalarType type : {ScalarType::kFloat16, ScalarType::kBfloat16, ScalarType::kFloat32}) {
     HostTensor x = drawn({"rand.default", {}, {kMany}, type}, {}, 5)[0];
