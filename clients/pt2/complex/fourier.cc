@@ -504,7 +504,12 @@ void istft(Context& c) {
   z = {last_two_swapped(c, z.real), last_two_swapped(c, z.imaginary)};
   int axis = c.b.rank(z.real) - 1;
   double scale = 1 / (static_cast<double>(f.points) * f.scale);
-  Complex whole = f.onesided ? mirrored(c, z, axis, f.points) : z;
+  // Of a spectrum on both sides PyTorch, too, reads the half that a real signal has.
+  if (!f.onesided) {
+    auto half = [&](NodeId x) { return c.b.slice(x, axis, 0, f.points / 2 + 1); };
+    z = {half(z.real), half(z.imaginary)};
+  }
+  Complex whole = mirrored(c, z, axis, f.points);
   NodeId frames = mul(c, transform_axis(c, whole, axis, 1).real, scale);
   Shape all = c.b.shape(frames);
   NodeId signal = overlapped(c, mul(c, frames, f.window), f);

@@ -135,9 +135,23 @@ void slice(Context& c) {
   c.alias("self", common::view_slice(shape, axis, start, c.out_size(axis), step));
 }
 
+// From a place that only the data knows, counted from the end where it is negative.
+void narrow_from_data(Context& c, int axis, Sizes shape) {
+  NodeId start = c.b.cast(c.tensor("start"), DType::kInt64);
+  NodeId size = c.b.size_scalar(DType::kInt64, shape[at(axis)]);
+  NodeId zero = c.b.scalar_int(DType::kInt64, 0);
+  c.check_index(start, {shape[at(axis)] + Expr(1), true, std::nullopt});
+  start = add(c, start, c.b.select(c.b.binary(BinaryOp::kLess, start, zero), size, zero));
+  shape[at(axis)] = c.size("length");
+  int rank = static_cast<int>(shape.size());
+  NodeId place = add(c, positions(c, shape[at(axis)], axis, rank), start);
+  c.set(c.b.gather(c.tensor("self"), {place}, shape, along(rank, axis)));
+}
+
 void narrow(Context& c) {
   int axis = axis_argument(c, "dim", std::nullopt);
   Sizes shape = shape_of(c);
+  if (c.is_tensor("start")) return narrow_from_data(c, axis, shape);
   Expr start = start_position(c, c.size("start"), shape[at(axis)]);
   c.alias("self", common::view_slice(shape, axis, start, c.size("length"), 1));
 }

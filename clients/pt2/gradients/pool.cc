@@ -1,8 +1,9 @@
 // Gradients of pools. An element's gradient is a sum over the windows that cover it, which are few
 // and known: one where windows do not overlap. Where places follow from the data alone (adaptive
 // and fractional maxima) it is a scatter.
-#include "clients/pt2/aten/operators.h"
 #include "clients/pt2/images/pool.h"
+
+#include "clients/pt2/aten/operators.h"
 
 namespace clients {
 namespace {
