@@ -85,7 +85,8 @@ std::string page() {
          "the "
          "operators on graphs, wrappers, `cond`, `scan` of a constant length and `while_loop` over "
          "a "
-         "counter are translated. `aten.nonzero` is the one core ATen operator that is refused.\n\n"
+         "counter are translated. Every core ATen operator is translated; `aten.nonzero` and other "
+         "selections by masks where the program states how many elements they give.\n\n"
          "Ties of sorts that PyTorch calls unstable come out in the order of a stable sort; "
          "`lfarm check` takes any order of equal elements there.\n\n"
          "Made by `LFARM_UPDATE_GOLDEN=1 test_operators_page`.\n";
