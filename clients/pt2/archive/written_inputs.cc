@@ -12,8 +12,11 @@ constexpr std::string_view kViewOnly[] = {"as_strided_", "detach_",   "resize_",
                                           "transpose_",  "unsqueeze_"};
 
 // Overloads with out= whose names do not say so.
-constexpr std::string_view kOutOverloads[] = {"dim_max", "dim_min", "dim_values",   "grad_input",
-                                              "output",  "values",  "values_stable"};
+constexpr std::string_view kOutOverloads[] = {
+    "L",       "U",          "X",          "a",
+    "dim_max", "dim_min",    "dim_values", "eigenvalues",
+    "eigvals", "grad_input", "inverse",    "output",
+    "result",  "sign",       "values",     "values_stable"};
 
 struct Target {
   std::string_view name;      // "add_"

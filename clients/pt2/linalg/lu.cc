@@ -269,6 +269,7 @@ void lu_unpack(Context& c) {
     NodeId pivots = c.b.reshape(given, {c.b.size(packed, 0), c.b.size(given, c.b.rank(given) - 1)});
     rows = rows_after(c, add(c, pivots, whole_number(c, -1)), rows_of(c, packed));
   }
+  if (!places && c.wants_output(0)) c.set(c.b.full(c.out_dtype(), c.out_shape(), 0));
   if (data) return give_parts(c, packed, rows);
   give(c, permutation(c, *rows, c.b.dtype(packed)));
   for (size_t k : {1, 2}) {

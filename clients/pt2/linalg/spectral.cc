@@ -54,29 +54,50 @@ NodeId tolerance(Context& c, std::string_view name, NodeId values, const Shape& 
   return c.b.reshape(c.b.expand(as(c, operand(c, name), d), leading), column);
 }
 
-// Below it singular values count as zero: the absolute one or the relative one's share of the
-// greatest, whichever is greater. Without a relative one it is the rounding of the size, or zero
-// beside an absolute one.
-NodeId threshold(Context& c, NodeId values, std::string_view absolute, std::string_view relative,
-                 int64_t size) {
-  Sizes shape = c.b.shape(c.tensor("self"));
-  Shape leading = shape.without_last(2);
-  double digit = c.b.dtype(values) == DType::kFloat64 ? 0x1p-52 : 0x1p-23;
-  NodeId least = tolerance(c, absolute, values, leading, 0);
-  NodeId share = tolerance(c, relative, values, leading, digit * static_cast<double>(size));
-  NodeId zero = number_like(c, values, 0);
-  if (!c.has(relative) && c.has(absolute)) {
-    share = c.b.select(c.b.binary(BinaryOp::kLess, zero, least), zero, share);
-  }
-  NodeId top = c.b.reduce(ReduceOp::kMax, values, {1}, true);
-  return c.b.binary(BinaryOp::kMax, least, mul(c, share, top));
-}
-
 // Names of the tolerances in the overload at hand.
 struct Tolerances {
   std::string_view absolute = "atol";
   std::string_view relative = "rtol";
 };
+
+// Matrices with the leading axes that tolerances broadcast them to.
+struct Judged {
+  NodeId matrices = 0;
+  Shape leading;
+};
+
+Judged judged(Context& c, const Tolerances& names) {
+  NodeId a = c.tensor("self");
+  Sizes shape = c.b.shape(a);
+  Judged out{a, shape.without_last(2)};
+  for (std::string_view name : {names.absolute, names.relative}) {
+    if (!c.has(name) || !c.is_tensor(name)) continue;
+    auto joined = c.b.broadcast(out.leading, c.b.shape(c.tensor(name)));
+    if (!joined) c.refuse("the tolerances do not broadcast");
+    out.leading = *joined;
+  }
+  Shape whole = out.leading;
+  Sizes matrix = shape.last(2);
+  whole.insert(whole.end(), matrix.begin(), matrix.end());
+  out.matrices = stack_of(c, c.b.expand(a, whole));
+  return out;
+}
+
+// Below it singular values count as zero: the absolute one or the relative one's share of the
+// greatest, whichever is greater. Without a relative one it is the rounding of the size, or zero
+// beside an absolute one.
+NodeId threshold(Context& c, NodeId values, const Tolerances& names, const Judged& of) {
+  auto size = static_cast<double>(std::max(rows_of(c, of.matrices), columns_of(c, of.matrices)));
+  double digit = c.b.dtype(values) == DType::kFloat64 ? 0x1p-52 : 0x1p-23;
+  NodeId least = tolerance(c, names.absolute, values, of.leading, 0);
+  NodeId share = tolerance(c, names.relative, values, of.leading, digit * size);
+  NodeId zero = number_like(c, values, 0);
+  if (!c.has(names.relative) && c.has(names.absolute)) {
+    share = c.b.select(c.b.binary(BinaryOp::kLess, zero, least), zero, share);
+  }
+  NodeId top = c.b.reduce(ReduceOp::kMax, values, {1}, true);
+  return c.b.binary(BinaryOp::kMax, least, mul(c, share, top));
+}
 
 // U, S and V, or vectors and sizes of eigenvalues of symmetric matrices: A = U diag(S) V'.
 Singular decomposed(Context& c, NodeId a) {
@@ -87,8 +108,6 @@ Singular decomposed(Context& c, NodeId a) {
   return {mul(c, eigen.vectors, c.b.unsqueeze(signs, 1)), size, eigen.vectors};
 }
 
-int64_t longer_side(Context& c, NodeId a) { return std::max(rows_of(c, a), columns_of(c, a)); }
-
 // V diag(1 / S) times what U' x is.
 NodeId pseudoinverse_times(Context& c, const Singular& d, NodeId least, NodeId x) {
   NodeId counts = c.b.binary(BinaryOp::kLess, least, d.values);
@@ -97,12 +116,12 @@ NodeId pseudoinverse_times(Context& c, const Singular& d, NodeId least, NodeId x
   return matmul(c, mul(c, d.v, c.b.unsqueeze(inverse, 1)), matmul(c, transposed(c, d.u), x));
 }
 
-void pinv(Context& c, Tolerances names) {
+void pinv(Context& c, const Tolerances& names) {
   if (gives_empty(c, "self")) return;
-  NodeId a = stack(c, "self");
-  Singular d = decomposed(c, a);
-  NodeId least = threshold(c, d.values, names.absolute, names.relative, longer_side(c, a));
-  NodeId ones = identity(c, c.b.dtype(a), rows_of(c, a));
+  Judged a = judged(c, names);
+  Singular d = decomposed(c, a.matrices);
+  NodeId least = threshold(c, d.values, names, a);
+  NodeId ones = identity(c, c.b.dtype(a.matrices), rows_of(c, a.matrices));
   give(c, pseudoinverse_times(c, d, least, ones));
 }
 
@@ -111,13 +130,13 @@ NodeId rank_of(Context& c, NodeId values, NodeId least) {
   return c.b.reduce(ReduceOp::kSum, c.b.cast(counts, DType::kInt64), {1});
 }
 
-void matrix_rank(Context& c, Tolerances names) {
+void matrix_rank(Context& c, const Tolerances& names) {
   if (gives_empty(c, "self")) return;
-  NodeId a = stack(c, "self");
-  NodeId values = c.flag("hermitian", false) ? c.b.unary(UnaryOp::kAbs, eigen_of(c, a).values)
-                                             : singular_values(c, a);
-  NodeId least = threshold(c, values, names.absolute, names.relative, longer_side(c, a));
-  give(c, rank_of(c, values, least));
+  Judged a = judged(c, names);
+  NodeId values = c.flag("hermitian", false)
+                      ? c.b.unary(UnaryOp::kAbs, eigen_of(c, a.matrices).values)
+                      : singular_values(c, a.matrices);
+  give(c, rank_of(c, values, threshold(c, values, names, a)));
 }
 
 // The shortest of the solutions that come closest.
@@ -129,7 +148,8 @@ void lstsq(Context& c) {
   Singular d = singular_of(c, pair.a, false);
   NodeId top = c.b.reduce(ReduceOp::kMax, d.values, {1}, true);
   double digit = c.b.dtype(top) == DType::kFloat64 ? 0x1p-52 : 0x1p-23;
-  double share = c.number("rcond", digit * static_cast<double>(longer_side(c, pair.a)));
+  double share = c.number(
+      "rcond", digit * static_cast<double>(std::max(rows_of(c, pair.a), columns_of(c, pair.a))));
   NodeId least = mul(c, top, share);
   NodeId x = pseudoinverse_times(c, d, least, pair.b);
   give(c, x);
