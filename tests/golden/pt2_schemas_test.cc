@@ -93,25 +93,51 @@ ScalarType type_of(const json& described) {
 }
 
 DType dtype_of(ScalarType type) {
-  if (type == ScalarType::kInt64) return DType::kInt64;
-  if (type == ScalarType::kBool) return DType::kBool;
-  return type == ScalarType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
+  switch (type) {
+    case ScalarType::kInt64:
+      return DType::kInt64;
+    case ScalarType::kInt32:
+      return DType::kInt32;
+    case ScalarType::kUint8:
+      return DType::kUint8;
+    case ScalarType::kBool:
+      return DType::kBool;
+    case ScalarType::kFloat64:
+      return DType::kFloat64;
+    default:
+      return DType::kFloat32;
+  }
 }
 
-// The elements that make_schemas.py gives the call's tensor number `place`; out= begins with zeros.
+bool is_float_type(ScalarType type) {
+  return type == ScalarType::kFloat32 || type == ScalarType::kFloat64 ||
+         type == ScalarType::kComplex64;
+}
+
+// Element k of the call's tensor number `place`, as make_schemas.py makes it.
+double element_at(const json& described, ScalarType type, int64_t k, int place) {
+  std::string pattern = described.value("pattern", "");
+  double drawn = static_cast<double>((k * 37 + place * 11) % 64);
+  if (type == ScalarType::kBool) return static_cast<double>((k * 3 + place) % 2);
+  if (!is_float_type(type)) return static_cast<double>((k + place) % 2);
+  if (pattern == "unit") return drawn / 64 + 0.0078125;
+  auto shape = described["shape"].get<std::vector<int64_t>>();
+  if (pattern == "matrix" && shape.size() > 1) {
+    int64_t columns = shape.back(), rows = shape[shape.size() - 2];
+    int64_t apart = std::abs(k / columns % rows - k % columns);
+    return (apart == 0 ? 4 : std::ldexp(1.0, -static_cast<int>(apart))) + place / 8.0;
+  }
+  return drawn / 32 - 0.984375;
+}
+
+// out= begins with zeros.
 HostTensor tensor_at(const json& described, int place) {
   ScalarType type = type_of(described["tensor"]);
   auto shape = described["shape"].get<std::vector<int64_t>>();
+  if (type == ScalarType::kComplex64) shape.push_back(2);
   HostTensor out = HostTensor::zeros(dtype_of(type), shape).value();
   if (described.contains("out")) return out;
-  for (int64_t k = 0; k < out.elements(); ++k) {
-    if (type == ScalarType::kFloat32) {
-      out.set(k, static_cast<double>((k * 37 + place * 11) % 64) / 32 - 0.984375);
-    } else {
-      out.set(k, static_cast<double>(type == ScalarType::kInt64 ? (k + place) % 2
-                                                                : (k * 3 + place) % 2));
-    }
-  }
+  for (int64_t k = 0; k < out.elements(); ++k) out.set(k, element_at(described, type, k, place));
   return out;
 }
 
@@ -184,6 +210,7 @@ class Call {
     if (value.is_string()) return value.get<std::string>();
     if (value.is_array()) return list_of(value);
     if (value.contains("dtype")) return type_of(value["dtype"]);
+    if (value.contains("device")) return DeviceArgument{value["device"].get<std::string>()};
     if (value.contains("tensor")) return TensorArgument{tensor_of(value)};
     TensorListArgument list;
     for (const json& item : value["tensors"]) list.names.push_back(tensor_of(item));
@@ -214,13 +241,21 @@ double number_of(const json& value) {
   return value == "nan" ? NAN : value == "inf" ? INFINITY : -INFINITY;
 }
 
-void expect_result(const HostTensor& got, const json& want) {
+// Vectors that are known up to their sign.
+bool is_up_to_sign(const std::string& target) {
+  std::string name = name_of(target);
+  return name.ends_with("svd") || name.ends_with("eigh");
+}
+
+void expect_result(const HostTensor& got, const json& want, bool up_to_sign) {
   ASSERT_EQ(got.elements(), static_cast<int64_t>(want["values"].size()));
   for (int64_t k = 0; k < got.elements(); ++k) {
     double wanted = number_of(want["values"][static_cast<size_t>(k)]);
     double value = got.get(k);
     if (std::isnan(wanted) && std::isnan(value)) continue;
-    if (value == wanted) continue;
+    if (value == wanted || (up_to_sign && std::abs(std::abs(value) - std::abs(wanted)) < 1e-4)) {
+      continue;
+    }
     ASSERT_LE(std::abs(value - wanted), 1e-5 + 1e-4 * std::abs(wanted))
         << "element " << k << ": " << value << ", PyTorch has " << wanted;
   }
@@ -231,11 +266,38 @@ void expect_result(const HostTensor& got, const json& want) {
 // and spacings that do not exist, magnitudes of another shape, a buffer that no forward pass made).
 bool is_undefined(const std::string& target) {
   static const std::set<std::string> kMeaningless = {
-      "_weight_norm", "log_sigmoid_backward", "as_strided_scatter", "bucketize",
-      "gradient",     "grid_sampler_2d",      "grid_sampler_3d",    "searchsorted"};
+      "_weight_norm",
+      "log_sigmoid_backward",
+      "as_strided_scatter",
+      "bucketize",
+      "max_pool3d_with_indices_backward",
+      "_scaled_dot_product_flash_attention_for_cpu_backward",
+      "gradient",
+      "grid_sampler_2d",
+      "grid_sampler_3d",
+      "searchsorted"};
   std::string name = name_of(target);
+  // PyTorch's own form with out= gives NaN for a single number.
+  if (target == "aten.binary_cross_entropy.out") return true;
   return name.starts_with("empty") || name.starts_with("new_empty") || name == "resize_" ||
          kMeaningless.contains(name);
+}
+
+// Operators whose result is a number or nothing; tests/unit/pt2 has programs with them.
+bool gives_numbers(const std::string& target) {
+  static const std::set<std::string> kNames = {"_assert_async",
+                                               "_assert_scalar",
+                                               "_assert_tensor_metadata",
+                                               "_local_scalar_dense",
+                                               "item",
+                                               "sym_constrain_range",
+                                               "sym_constrain_range_for_size",
+                                               "sym_is_contiguous",
+                                               "sym_numel",
+                                               "sym_size",
+                                               "sym_storage_offset",
+                                               "sym_stride"};
+  return kNames.contains(name_of(target));
 }
 
 // The names of operators in the table, "add" of "aten.add"; `refused` adds those that no plan
@@ -252,11 +314,15 @@ std::set<std::string> names_in_table(bool refused) {
 
 TEST(Schemas, EveryOverloadIsTranslatedOrRefusedByName) {
   std::map<std::string, std::set<std::string>> refused;
-  std::set<std::string> called;
+  std::set<std::string> called, without_kernel;
   int translated = 0;
   for (const std::string& line : lines_of("calls.jsonl")) {
     SCOPED_TRACE(line);
     json described = json::parse(line);
+    if (described.contains("unavailable")) {
+      without_kernel.insert(target_of(described["operator"]));
+      continue;
+    }
     Call call(described);
     if (!operator_table().knows(call.target())) continue;
     called.insert(call.target());
@@ -274,7 +340,8 @@ TEST(Schemas, EveryOverloadIsTranslatedOrRefusedByName) {
     if (is_undefined(call.target())) continue;
     // PyTorch's CPU draws other numbers.
     if (draws(*model)) continue;
-    for (size_t k = 0; k < results.size(); ++k) expect_result(results[k], described["results"][k]);
+    for (size_t k = 0; k < results.size(); ++k)
+      expect_result(results[k], described["results"][k], is_up_to_sign(call.target()));
   }
   EXPECT_GT(translated, 1500);
   std::string listed;
@@ -283,7 +350,10 @@ TEST(Schemas, EveryOverloadIsTranslatedOrRefusedByName) {
     if (!operator_table().knows(target)) {
       if (names.contains(name_of(target))) refused[target].insert("(no row has this overload)");
     } else if (!called.contains(target)) {
-      refused[target].insert("(not tried: no call of it was found)");
+      refused[target].insert(
+          without_kernel.contains(target) ? "(not tried: PyTorch runs it on GPUs alone)"
+          : gives_numbers(target)         ? "(not tried here: it gives a number, or nothing)"
+                                          : "(not tried: no call of it was found)");
     }
   }
   for (const auto& [target, reasons] : refused) {
@@ -343,8 +413,7 @@ TEST(Schemas, EveryCoreOperatorIsTranslatedOrRefusedByName) {
     if (!translated.contains(plain)) refused.insert(name);
   }
   for (const std::string& name : refused) EXPECT_TRUE(known.contains(name)) << name;
-  // Its size depends on the data.
-  EXPECT_EQ(refused, (std::set<std::string>{"nonzero"}));
+  EXPECT_EQ(refused, std::set<std::string>());
 }
 
 TEST(Schemas, OverloadsThatWriteIntoTheirLastArgumentsAreRecognised) {
