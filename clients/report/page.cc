@@ -6,9 +6,9 @@
 #include <map>
 #include <set>
 
-#include "clients/report/figures.h"
+#include "clients/report/drawing/figures.h"
+#include "clients/report/drawing/style.h"
 #include "clients/report/sections.h"
-#include "clients/report/style.h"
 #include "common/base/cat.h"
 
 namespace clients {

@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-#include "clients/report/figures.h"
+#include "clients/report/drawing/figures.h"
 #include "clients/report/page.h"
 #include "common/base/cat.h"
 

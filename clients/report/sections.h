@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "clients/report/drawing/html.h"
 #include "clients/report/gate.h"
-#include "clients/report/html.h"
 #include "clients/report/measured.h"
 
 namespace clients {

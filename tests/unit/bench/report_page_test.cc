@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "clients/report/figures.h"
+#include "clients/report/drawing/figures.h"
 #include "clients/report/page.h"
 #include "common/base/cat.h"
 #include "common/base/contains.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "clients/report/html.h"
+#include "clients/report/drawing/html.h"
 
 namespace clients {
 

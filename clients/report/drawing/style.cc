@@ -1,4 +1,4 @@
-#include "clients/report/style.h"
+#include "clients/report/drawing/style.h"
 
 namespace clients {
 

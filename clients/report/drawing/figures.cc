@@ -1,4 +1,4 @@
-#include "clients/report/figures.h"
+#include "clients/report/drawing/figures.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "clients/report/html.h"
+#include "clients/report/drawing/html.h"
 
 #include "common/base/check.h"
 
