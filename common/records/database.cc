@@ -12,7 +12,8 @@ namespace common {
 namespace {
 
 constexpr int kBusyMs = 10'000;
-constexpr int kVersion = 1;               // PRAGMA user_version
+// PRAGMA user_version. Version 1 has no logs; whoever appends to its file adds the table.
+constexpr int kVersion = 2;
 constexpr int kApplication = 0x6C665265;  // PRAGMA application_id: "lfRe"
 
 constexpr const char* kSchema =
@@ -27,6 +28,10 @@ constexpr const char* kSchema =
     "CREATE TABLE gates ("
     " run INTEGER NOT NULL REFERENCES runs(id), position INTEGER NOT NULL, name TEXT NOT NULL,"
     " passed INTEGER NOT NULL, detail TEXT NOT NULL, PRIMARY KEY (run, position)) STRICT;";
+constexpr const char* kLogsSchema =
+    "CREATE TABLE logs ("
+    " id INTEGER PRIMARY KEY, at_ns INTEGER NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL,"
+    " machine TEXT NOT NULL, device TEXT NOT NULL, lines TEXT NOT NULL) STRICT;";
 
 Code code_of(int result) {
   switch (result & 0xFF) {
@@ -190,34 +195,47 @@ struct RecordDatabase::State {
     if (statement.step() != SQLITE_ROW) return error();
     return statement.integer();
   }
-  // Within a transaction: whether it is a database of records. `is_new`: it holds nothing at all.
-  Status check_version(bool* is_new) const {
+  // Within a transaction: the version of a database of records, 0 if it holds nothing at all.
+  Result<int64_t> version() const {
     // The first of these fixes what the others see.
     LFARM_ASSIGN_OR_RETURN(int64_t tables, pragma("SELECT count(*) FROM sqlite_schema"));
     LFARM_ASSIGN_OR_RETURN(int64_t application, pragma("PRAGMA application_id"));
     LFARM_ASSIGN_OR_RETURN(int64_t version, pragma("PRAGMA user_version"));
-    *is_new = application == 0 && version == 0 && tables == 0;
-    if (*is_new) return {};
+    if (application == 0 && version == 0 && tables == 0) return 0;
     if (application != kApplication) {
       return invalid_input(cat(path, " is no database of lfarm's records"));
     }
-    if (version == kVersion) return {};
+    if (version >= 1 && version <= kVersion) return version;
     return unsupported(cat(path, " holds records of version ", version, ", this lfarm knows ",
                            kVersion, ": use a later lfarm"));
   }
-  // Of several programs that find a new file one makes the tables.
+  // Makes the tables that a file of that version lacks.
+  Status add_tables(int64_t found) const {
+    if (found == kVersion) return {};
+    if (found == 0) {
+      LFARM_RETURN_IF_ERROR(run(kSchema));
+      LFARM_RETURN_IF_ERROR(run(cat("PRAGMA application_id=", kApplication).c_str()));
+    }
+    LFARM_RETURN_IF_ERROR(run(kLogsSchema));
+    return run(cat("PRAGMA user_version=", kVersion).c_str());
+  }
+  // Of several programs that find a new or an older file one makes the tables.
   Status create() const {
     LFARM_RETURN_IF_ERROR(run("BEGIN IMMEDIATE"));
-    bool is_new = false;
-    Status made = check_version(&is_new);
-    if (made.ok() && is_new) {
-      made = run(kSchema);
-      if (made.ok()) made = run(cat("PRAGMA application_id=", kApplication).c_str());
-      if (made.ok()) made = run(cat("PRAGMA user_version=", kVersion).c_str());
-    }
+    Result<int64_t> found = version();
+    Status made = found.ok() ? add_tables(*found) : Status(found.error());
     if (made.ok()) return run("COMMIT");
     (void)run("ROLLBACK");
     return made;
+  }
+  // All that `insert` does, or after an error nothing.
+  template <class Insert>
+  Status change(const Insert& insert) const {
+    LFARM_RETURN_IF_ERROR(run("BEGIN IMMEDIATE"));
+    Status inserted = insert();
+    if (inserted.ok()) inserted = run("COMMIT");
+    if (!inserted.ok()) (void)run("ROLLBACK");
+    return inserted;
   }
   Status insert(std::span<const Record> records) const {
     Statement run(database.get(),
@@ -237,6 +255,17 @@ struct RecordDatabase::State {
         if (gate.step() != SQLITE_DONE) return error();
         gate.reset();
       }
+    }
+    return {};
+  }
+  Status insert(std::span<const RunLog> logs) const {
+    Statement row(database.get(), "INSERT INTO logs VALUES (NULL,?,?,?,?,?,?)");
+    for (const RunLog& log : logs) {
+      row.bind(log.at_ns);
+      for (const std::string* text : {&log.kind, &log.name, &log.machine, &log.device, &log.lines})
+        row.bind(*text);
+      if (row.step() != SQLITE_DONE) return error();
+      row.reset();
     }
     return {};
   }
@@ -263,13 +292,14 @@ Result<RecordDatabase> RecordDatabase::open(const std::string& path, Access acce
   sqlite3_busy_timeout(database, kBusyMs);
   sqlite3_extended_result_codes(database, 1);
   LFARM_RETURN_IF_ERROR(state->run("PRAGMA trusted_schema=OFF; PRAGMA foreign_keys=ON"));
-  bool is_new = false;
   LFARM_RETURN_IF_ERROR(state->run("BEGIN"));
-  LFARM_RETURN_IF_ERROR(state->check_version(&is_new));
+  LFARM_ASSIGN_OR_RETURN(int64_t version, state->version());
   LFARM_RETURN_IF_ERROR(state->run("COMMIT"));
-  if (is_new && !appends) return invalid_input(cat(path, " is no database of lfarm's records"));
+  if (version == 0 && !appends) {
+    return invalid_input(cat(path, " is no database of lfarm's records"));
+  }
   if (!appends) return RecordDatabase(std::move(state));
-  if (is_new) LFARM_RETURN_IF_ERROR(state->create());
+  if (version < kVersion) LFARM_RETURN_IF_ERROR(state->create());
   LFARM_RETURN_IF_ERROR(state->run("PRAGMA synchronous=FULL"));
   // With a log readers and a writer do not wait for each other. The change wants the file for
   // itself: whoever opens it later makes it.
@@ -283,11 +313,15 @@ Status RecordDatabase::append(std::span<const Record> records) {
     Status fits = check_record(records[k]);
     if (!fits.ok()) return invalid_input(cat("record ", k + 1, ": ", fits.error().message));
   }
-  LFARM_RETURN_IF_ERROR(state_->run("BEGIN IMMEDIATE"));
-  Status inserted = state_->insert(records);
-  if (inserted.ok()) inserted = state_->run("COMMIT");
-  if (!inserted.ok()) (void)state_->run("ROLLBACK");
-  return inserted;
+  return state_->change([&] { return state_->insert(records); });
+}
+
+Status RecordDatabase::append(std::span<const RunLog> logs) {
+  for (const RunLog& log : logs) {
+    Status fits = check_run_log(log);
+    if (!fits.ok()) return invalid_input(cat("log of ", log.name, ": ", fits.error().message));
+  }
+  return state_->change([&] { return state_->insert(logs); });
 }
 
 Result<std::vector<Record>> RecordDatabase::read_all() {
@@ -329,10 +363,46 @@ Result<std::vector<Record>> RecordDatabase::read_all() {
   return records;
 }
 
+Result<std::vector<RunLog>> RecordDatabase::read_latest_logs() {
+  LFARM_RETURN_IF_ERROR(state_->run("BEGIN"));
+  auto read = [this]() -> Result<std::vector<RunLog>> {
+    std::vector<RunLog> logs;
+    LFARM_ASSIGN_OR_RETURN(int64_t version, state_->version());
+    if (version < 2) return logs;
+    Statement row(state_->database.get(),
+                  "SELECT at_ns,kind,name,machine,device,lines FROM (SELECT *, row_number() OVER"
+                  " (PARTITION BY kind,name,machine,device ORDER BY at_ns DESC,id DESC) AS age"
+                  " FROM logs) WHERE age = 1 ORDER BY kind,name,device,machine");
+    int result = row.step();
+    for (; result == SQLITE_ROW; result = row.step()) {
+      RunLog& log = logs.emplace_back();
+      log.at_ns = row.integer();
+      for (std::string* text : {&log.kind, &log.name, &log.machine, &log.device, &log.lines})
+        *text = row.text();
+    }
+    if (result != SQLITE_DONE) return state_->error();
+    return logs;
+  };
+  auto logs = read();
+  (void)state_->run("COMMIT");
+  if (!logs.ok()) return logs.error();
+  for (const RunLog& log : *logs) {
+    Status fits = check_run_log(log);
+    if (!fits.ok()) return corrupt(cat(state_->path, ", a log: ", fits.error().message));
+  }
+  return logs;
+}
+
 Status append_records(const std::string& path, std::span<const Record> records) {
   LFARM_ASSIGN_OR_RETURN(RecordDatabase database,
                          RecordDatabase::open(path, RecordDatabase::Access::kAppend));
   return database.append(records);
+}
+
+Status append_logs(const std::string& path, std::span<const RunLog> logs) {
+  LFARM_ASSIGN_OR_RETURN(RecordDatabase database,
+                         RecordDatabase::open(path, RecordDatabase::Access::kAppend));
+  return database.append(logs);
 }
 
 }  // namespace common

@@ -8,6 +8,7 @@
 
 #include "common/base/result.h"
 #include "common/records/record.h"
+#include "common/records/run_log.h"
 
 namespace common {
 
@@ -26,8 +27,13 @@ class RecordDatabase {
   // All of them, durably, or after an error none. kInvalidInput naming the first record (from 1)
   // that check_record() refuses; kUnavailable when other writers did not let go for ten seconds.
   Status append(std::span<const Record> records);
+  // The same for logs; what check_run_log() refuses is named by the log's name.
+  Status append(std::span<const RunLog> logs);
   // In the order of appending. kCorrupt when the file is damaged.
   Result<std::vector<Record>> read_all();
+  // Of logs of the same run the latest, of equal times the one appended last; by kind, name, device
+  // and machine. kCorrupt when the file is damaged.
+  Result<std::vector<RunLog>> read_latest_logs();
 
  private:
   struct State;
@@ -37,5 +43,6 @@ class RecordDatabase {
 
 // Opens, appends and closes.
 Status append_records(const std::string& path, std::span<const Record> records);
+Status append_logs(const std::string& path, std::span<const RunLog> logs);
 
 }  // namespace common

@@ -30,13 +30,30 @@ size_t sequence_length(std::string_view text) {
 
 bool is_control(unsigned char c) { return c < 0x20 || c == 0x7F; }
 
-Status check_text(const char* field, const std::string& text, size_t bytes_max, bool may_be_empty) {
+Status check_number(const char* field, double value, bool may_be_zero) {
+  if (std::isfinite(value) && (value > 0 || (may_be_zero && value == 0))) return {};
+  return invalid_input(
+      cat(field, " is ", value, may_be_zero ? ", not a number from 0" : ", not a number above 0"));
+}
+
+Status check_search(const SearchPoint& search) {
+  LFARM_RETURN_IF_ERROR(check_record_text("strategy", search.strategy, kRecordTextMax, true));
+  LFARM_RETURN_IF_ERROR(check_number("budget", static_cast<double>(search.budget), true));
+  LFARM_RETURN_IF_ERROR(check_number("candidates", static_cast<double>(search.candidates), true));
+  LFARM_RETURN_IF_ERROR(check_number("best time", search.best_ns, false));
+  return check_number("baseline time", search.baseline_ns, true);
+}
+
+}  // namespace
+
+Status check_record_text(const char* field, std::string_view text, size_t bytes_max,
+                         bool may_be_empty) {
   if (text.empty() && !may_be_empty) return invalid_input(cat(field, " is empty"));
   if (text.size() > bytes_max) {
     return invalid_input(cat(field, " has ", text.size(), " bytes, at most ", bytes_max, " fit"));
   }
   for (size_t at = 0; at < text.size();) {
-    size_t length = sequence_length(std::string_view(text).substr(at));
+    size_t length = sequence_length(text.substr(at));
     if (length == 0) return invalid_input(cat(field, " is not UTF-8"));
     if (is_control(static_cast<unsigned char>(text[at]))) {
       return invalid_input(cat(field, " holds a control character"));
@@ -45,22 +62,6 @@ Status check_text(const char* field, const std::string& text, size_t bytes_max, 
   }
   return {};
 }
-
-Status check_number(const char* field, double value, bool may_be_zero) {
-  if (std::isfinite(value) && (value > 0 || (may_be_zero && value == 0))) return {};
-  return invalid_input(
-      cat(field, " is ", value, may_be_zero ? ", not a number from 0" : ", not a number above 0"));
-}
-
-Status check_search(const SearchPoint& search) {
-  LFARM_RETURN_IF_ERROR(check_text("strategy", search.strategy, kRecordTextMax, true));
-  LFARM_RETURN_IF_ERROR(check_number("budget", static_cast<double>(search.budget), true));
-  LFARM_RETURN_IF_ERROR(check_number("candidates", static_cast<double>(search.candidates), true));
-  LFARM_RETURN_IF_ERROR(check_number("best time", search.best_ns, false));
-  return check_number("baseline time", search.baseline_ns, true);
-}
-
-}  // namespace
 
 Status check_record(const Record& record) {
   struct Text {
@@ -72,7 +73,7 @@ Status check_record(const Record& record) {
                         Text{"device", record.device, false},
                         Text{"backend", record.backend, false}, Text{"model", record.model, false},
                         Text{"sizes", record.sizes, true}, Text{"dtype", record.dtype, true}}) {
-    LFARM_RETURN_IF_ERROR(check_text(t.field, t.text, kRecordTextMax, t.may_be_empty));
+    LFARM_RETURN_IF_ERROR(check_record_text(t.field, t.text, kRecordTextMax, t.may_be_empty));
   }
   LFARM_RETURN_IF_ERROR(check_number("time", static_cast<double>(record.at_ns), true));
   if (record.batch) {
@@ -92,8 +93,9 @@ Status check_record(const Record& record) {
     return invalid_input(cat(record.gates.size(), " gates, at most ", kRecordGatesMax, " fit"));
   }
   for (const GateResult& gate : record.gates) {
-    LFARM_RETURN_IF_ERROR(check_text("a gate's name", gate.name, kRecordTextMax, false));
-    LFARM_RETURN_IF_ERROR(check_text("a gate's detail", gate.detail, kRecordDetailMax, true));
+    LFARM_RETURN_IF_ERROR(check_record_text("a gate's name", gate.name, kRecordTextMax, false));
+    LFARM_RETURN_IF_ERROR(
+        check_record_text("a gate's detail", gate.detail, kRecordDetailMax, true));
   }
   return {};
 }

@@ -72,6 +72,11 @@ inline constexpr size_t kRecordGatesMax = 64;
 // times, medians and batches positive.
 Status check_record(const Record& record);
 
+// kInvalidInput naming the field: not UTF-8, longer than that, a control character, or empty
+// although it may not be.
+Status check_record_text(const char* field, std::string_view text, size_t bytes_max,
+                         bool may_be_empty);
+
 // What to call this machine in records.
 std::string machine_name();
 

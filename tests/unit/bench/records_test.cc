@@ -179,10 +179,58 @@ TEST_F(RecordsTest, WhatIsNoDatabaseOfRecordsIsRefused) {
 TEST_F(RecordsTest, ALaterVersionIsLeftAlone) {
   std::vector<Record> records{sample()};
   ASSERT_TRUE(append_records(path(), records).ok());
-  run_sql(path(), "PRAGMA user_version=2");
+  run_sql(path(), "PRAGMA user_version=3");
   auto database = RecordDatabase::open(path(), RecordDatabase::Access::kAppend);
   ASSERT_FALSE(database.ok());
   EXPECT_EQ(database.error().code, Code::kUnsupported);
+}
+
+RunLog log_of(const std::string& name, int64_t at_ns, const std::string& lines) {
+  return {at_ns, "training", name, "host", "cpu", lines};
+}
+
+std::vector<RunLog> read_logs(const std::string& path) {
+  auto logs = RecordDatabase::open(path, RecordDatabase::Access::kRead)->read_latest_logs();
+  EXPECT_TRUE(logs.ok()) << logs.error().message;
+  return logs.ok() ? *logs : std::vector<RunLog>();
+}
+
+TEST_F(RecordsTest, TheLatestLogOfARunIsRead) {
+  RunLog other = log_of("fft", 5, "{}\n");
+  other.device = "cuda";
+  std::vector<RunLog> logs{log_of("mlp", 7, "{\"a\":1}\n{}"), log_of("fft", 9, "late"),
+                           log_of("fft", 8, "early"), other};
+  ASSERT_TRUE(append_logs(path(), logs).ok());
+  std::vector<RunLog> again{log_of("mlp", 7, "as late, but appended later")};
+  ASSERT_TRUE(append_logs(path(), again).ok());
+  EXPECT_EQ(read_logs(path()), (std::vector<RunLog>{logs[1], other, again[0]}));
+  EXPECT_TRUE(read(path()).empty());
+}
+
+TEST_F(RecordsTest, AWrongLogKeepsAllOut) {
+  for (const RunLog& wrong :
+       {log_of("", 1, "{}"), log_of("a\nb", 1, "{}"), log_of("a", -1, "{}"), log_of("a", 1, "a\tb"),
+        log_of("a", 1, "\xFF"), log_of("a", 1, std::string(kRunLogBytesMax + 1, 'x')),
+        RunLog{1, "", "a", "", "", "{}"}}) {
+    std::vector<RunLog> logs{log_of("right", 1, "{}"), wrong};
+    Status appended = append_logs(path(), logs);
+    ASSERT_FALSE(appended.ok()) << wrong.name;
+    EXPECT_EQ(appended.error().code, Code::kInvalidInput);
+  }
+  EXPECT_TRUE(read_logs(path()).empty());
+}
+
+// A file as the release before wrote it.
+TEST_F(RecordsTest, AFileOfVersionOneIsReadAndThenTakesLogs) {
+  std::vector<Record> records{sample()};
+  ASSERT_TRUE(append_records(path(), records).ok());
+  run_sql(path(), "DROP TABLE logs; PRAGMA user_version=1");
+  EXPECT_EQ(read(path()), records);
+  EXPECT_TRUE(read_logs(path()).empty());
+  std::vector<RunLog> logs{log_of("fft", 9, "{}")};
+  ASSERT_TRUE(append_logs(path(), logs).ok());
+  EXPECT_EQ(read_logs(path()), logs);
+  EXPECT_EQ(read(path()), records);
 }
 
 TEST_F(RecordsTest, WhatSomebodyElsePutThereIsNotBelieved) {
