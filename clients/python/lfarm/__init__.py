@@ -13,6 +13,7 @@ from lfarm.explanation import Explanation, GraphExplanation, explain
 from lfarm.generation import generate, generator
 from lfarm.model import Instance, Model, Plan, Session, load, submit
 from lfarm.profile import Call, Kernel, Profile
+from lfarm.runlog import TrainingLog, ValidationLog
 from lfarm.steps import AdamW, Sgd, TrainStep, train_step
 
 __all__ = [
@@ -29,6 +30,8 @@ __all__ = [
     "Session",
     "Sgd",
     "TrainStep",
+    "TrainingLog",
+    "ValidationLog",
     "explain",
     "generate",
     "generator",
