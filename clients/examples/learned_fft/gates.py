@@ -98,6 +98,7 @@ def variants_of(pipelines, options):
 
 @torch.no_grad()
 def variants(gates, pipelines, bands, options):
+    """All variants, by their names."""
     frames, segments = signals.batch(64, pipelines.analysis.n)
     x = real_signal(frames)
     made = variants_of(pipelines, options)
@@ -110,6 +111,7 @@ def variants(gates, pipelines, bands, options):
             gates.add(f"{name}, {pipeline}", "error", value, limit)
         print(f"  {name}: {microseconds(transform, x):.0f} us for {len(x)} transforms")
     print(f"  torch.fft: {microseconds(torch.fft.fft, torch.complex(x[:, 0], x[:, 1])):.0f} us")
+    return made
 
 
 def microseconds(function, x, rounds=20):

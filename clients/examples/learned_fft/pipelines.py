@@ -105,6 +105,10 @@ class Objective(nn.Module):
         self.pipelines = pipelines
 
     def forward(self, frames, segments, wanted):
+        return sum(self.losses(frames, segments, wanted).values())
+
+    def losses(self, frames, segments, wanted):
+        """What each part adds to the loss."""
         n = frames.shape[-1]
         found = self.pipelines(frames, segments)
         away = {name: (found[name] - wanted[name]).square() for name in found}
@@ -117,7 +121,7 @@ class Objective(nn.Module):
             "peak": away["peak"].mean() / n,
             "sparsity": gates.abs().mean(),
         }
-        return sum(WEIGHTS[name] * loss for name, loss in losses.items())
+        return {name: WEIGHTS[name] * loss for name, loss in losses.items()}
 
 
 def denoised(transform, back, noisy, threshold=3.0):

@@ -16,7 +16,7 @@ import gates
 import signals
 from lfarm import compile as lfarm_compile
 from pipelines import Objective, Pipelines, reference
-from transform import exact_angles
+from recording import Recording, parts_of, twiddle_error
 
 if "lfarm" not in torch._dynamo.list_backends():  # else the installed package's entry point did it
     torch._dynamo.register_backend(lfarm_compile.backend, name="lfarm")
@@ -28,26 +28,27 @@ class Trainer:
     def __init__(self, pipelines, bands, options):
         self.bands = bands
         self.rate = torch.tensor(0.0)  # a tensor: another rate is no other graph
-        optimiser = torch.optim.Adam(pipelines.parameters(), lr=self.rate)
-        self.zero_grad = optimiser.zero_grad
+        self.optimiser = torch.optim.Adam(pipelines.parameters(), lr=self.rate)
         self.objective = torch.compile(Objective(pipelines), backend="lfarm", options=options)
-        self.step_optimiser = torch.compile(optimiser.step, backend="lfarm", options=options)
+        self.step_optimiser = torch.compile(self.optimiser.step, backend="lfarm", options=options)
 
     def step(self, frames, segments, rate):
         self.rate.fill_(rate)
-        self.zero_grad()
+        self.optimiser.zero_grad()
         loss = self.objective(frames, segments, reference(frames, segments, self.bands))
         loss.backward()
         self.step_optimiser()
         return loss.item()
 
 
-def train(trainer, n, steps, count, rate=6e-3):
+def train(trainer, n, steps, count, recording, rate=6e-3):
     """Steps on new signals, at a rate that falls along a cosine; the losses."""
     losses = []
     for step in range(steps):
         now = rate * 0.5 * (1 + math.cos(math.pi * step / steps)) + 1e-5
-        losses.append(trainer.step(*signals.batch(count, n), now))
+        frames, segments = signals.batch(count, n)
+        losses.append(trainer.step(frames, segments, now))
+        recording.step(step, losses[-1], frames, segments)
         if step % 50 == 0 or step == steps - 1:
             print(f"  step {step:4}: loss {losses[-1]:.3e}", flush=True)
     return losses
@@ -63,11 +64,9 @@ def launches(trainer, n, count):
     return [sum(kernel.time_ns > 0 for kernel in call.kernels) for call in calls]
 
 
-def twiddle_error(pipelines, n):
-    """How far the worst angle is from the Fourier transform's."""
-    exact = exact_angles(n)
-    parts = (pipelines.analysis, pipelines.synthesis)
-    return max((part.angles - exact).abs().max().item() for part in parts)
+def furthest(pipelines):
+    """The worst angle of both transforms."""
+    return max(twiddle_error(part) for part in parts_of(pipelines).values())
 
 
 def arguments():
@@ -79,6 +78,10 @@ def arguments():
     parser.add_argument("--off", type=float, default=0.05, help="radians that angles begin away")
     parser.add_argument("--budget", type=int, default=8, help="candidates of each search")
     parser.add_argument("--threads", type=int, default=0, help="of a call; 0: all")
+    parser.add_argument("--record", metavar="FILE", help="adds logs for `lfarm report import`")
+    parser.add_argument(
+        "--landscape", action="store_true", help="records the loss around the trained angles as well"
+    )
     given = parser.parse_args()
     if given.n < 8 or given.n & (given.n - 1):
         parser.error(f"--n {given.n}: a power of two of at least 8 is needed")
@@ -100,16 +103,19 @@ def main():
     with torch.no_grad():
         for part in (pipelines.analysis, pipelines.synthesis):
             part.angles.add_(given.off * (2 * torch.rand_like(part.angles) - 1))
-    before = twiddle_error(pipelines, n)
+    before = furthest(pipelines)
     trainer = Trainer(pipelines, given.bands, options)
+    recording = Recording(given.record, pipelines, given.bands)
     start = time.perf_counter()
-    losses = train(trainer, n, given.steps, given.batch)
-    after = twiddle_error(pipelines, n)
+    losses = train(trainer, n, given.steps, given.batch, recording)
+    recording.end(given.steps, trainer.optimiser, given.landscape)
+    after = furthest(pipelines)
     print(f"  {given.steps} steps in {time.perf_counter() - start:.0f} s, searches included")
     print(f"  launches of a step, plan by plan: {launches(trainer, n, given.batch)}")
     results.add("twiddles come back", f"worst angle off by {before:.3f}, then", after, before / 4)
     results.add("loss falls", f"from {losses[0]:.2e} to", losses[-1], losses[0] / 10)
-    gates.variants(results, pipelines, given.bands, options)
+    made = gates.variants(results, pipelines, given.bands, options)
+    recording.variants(made)
     return results.finish()
 
 
