@@ -3,12 +3,37 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/cat.h"
 #include "common/base/clock.h"
 
 namespace coordinator::service {
 namespace {
 
 constexpr double kNsPerMs = 1e6;
+constexpr size_t kScheduleTextMax = 240;  // bytes; a row keeps little more of a text
+
+// "mr=6,nr=16": all parameters of the template, those that the schedule leaves out by default.
+std::string schedule_text(const ScheduledForm& form) {
+  std::string text;
+  for (const common::ScheduleChoice& choice : common::schedule_parameters(form.form)) {
+    int64_t value = common::schedule_value(form.schedule, form.form, choice.name);
+    std::string part = common::cat(text.empty() ? "" : ",", choice.name, "=", value);
+    if (text.size() + part.size() > kScheduleTextMax) break;
+    text += part;
+  }
+  return text;
+}
+
+TimelineKernel slowest_of(const Candidate& candidate, const CandidateResult& result) {
+  const std::vector<uint64_t>& ns = result.report.kernel_ns;
+  bool is_known = result.outcome == common::TaskOutcome::kOk && !ns.empty() &&
+                  ns.size() == candidate.forms.size();
+  if (!is_known) return {};
+  auto slowest = static_cast<size_t>(std::max_element(ns.begin(), ns.end()) - ns.begin());
+  const ScheduledForm& form = candidate.forms[slowest];
+  return {common::cat(common::template_name(form.form), " ", form.body.short_hex()),
+          schedule_text(form), ns[slowest]};
+}
 
 }  // namespace
 
@@ -81,6 +106,7 @@ void JobRecord::judged(const TaskDone& done, int64_t now_ns) {
     lease.ended_ns = timeline_.wall(lease.ended_ns);
   }
   row.spans = done.result.spans;
+  row.slowest = slowest_of(candidate, done.result);
   timeline_.add(std::move(row));
 }
 

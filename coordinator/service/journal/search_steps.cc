@@ -4,6 +4,8 @@
 #include <exception>
 
 #include "common/base/cat.h"
+#include "common/ir/hlir/graph_hash.h"
+#include "common/ir/llir/kernel_identity.h"
 #include "common/wire/ir_codec.h"
 
 namespace coordinator::service {
@@ -110,7 +112,9 @@ std::shared_ptr<const Candidate> SearchSteps::make_ready(CandidateTask task, Pro
   static_cast<CandidateFacts&>(*ready) = task;
   ready->kind = task.payload.kind;
   for (const common::Kernel& kernel : task.payload.program.kernels) {
-    ready->kernels.push_back(common::kernel_fingerprint(kernel));
+    common::Digest body = common::graph_hash(kernel.body);
+    ready->kernels.push_back(common::kernel_fingerprint(kernel.form, kernel.schedule, body));
+    ready->forms.push_back({kernel.form, body, kernel.schedule});
   }
   if (answer_from_known(task, ready->key(), proposal)) return nullptr;
   EncodedGraph& graph = graphs_[task.graph.get()];

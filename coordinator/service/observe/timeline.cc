@@ -85,6 +85,9 @@ void put(std::string& out, const TimelineTask& row) {
     cache::append_f64(out, span.start_ms);
     cache::append_f64(out, span.ms);
   }
+  put(out, row.slowest.kernel);
+  put(out, row.slowest.schedule);
+  put(out, row.slowest.ns);
 }
 
 void put(std::string& out, const TimelineStage& row) {
@@ -139,6 +142,10 @@ std::optional<TimelineRow> read_task(cache::FieldReader& in) {
     span.ms = duration_ms(in);
     row.spans.push_back(std::move(span));
   }
+  if (in.done()) return row;
+  row.slowest.kernel = text(in);
+  row.slowest.schedule = text(in);
+  row.slowest.ns = in.u64();
   return row;
 }
 

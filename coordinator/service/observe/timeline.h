@@ -31,6 +31,15 @@ struct TimelineLease {
   friend bool operator==(const TimelineLease&, const TimelineLease&) = default;
 };
 
+// The kernel of a candidate that took longest, and its schedule: what other schedules of the same
+// kernel took is worth comparing.
+struct TimelineKernel {
+  std::string kernel;    // equal for kernels that differ in their schedules alone; empty: not known
+  std::string schedule;  // "mr=6,nr=16", of all parameters
+  uint64_t ns = 0;
+  friend bool operator==(const TimelineKernel&, const TimelineKernel&) = default;
+};
+
 // A task while it is open: filled in by the dispatcher, on its clock.
 struct TaskTimes {
   uint64_t task = 0;  // its id in leases and logs
@@ -53,6 +62,7 @@ struct TimelineTask {
   int64_t kept_ns = 0;  // when the result was on the disk and the search could learn of it
   std::vector<TimelineLease> leases;
   std::vector<common::TaskSpan> spans;  // of the worker of the last lease
+  TimelineKernel slowest;               // empty also in rows of versions that did not write it
   friend bool operator==(const TimelineTask&, const TimelineTask&) = default;
 };
 

@@ -1,6 +1,7 @@
 #include "coordinator/service/observe/trace_json.h"
 
 #include <algorithm>
+#include <charconv>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -159,16 +160,38 @@ void Writer::write_rounds() {
   }
 }
 
+// {"mr": 6, "nr": 16} of "mr=6,nr=16"; what is damaged is left out.
+Json schedule_json(std::string_view text) {
+  Json schedule = Json::object();
+  while (!text.empty()) {
+    std::string_view part = text.substr(0, text.find(','));
+    text.remove_prefix(std::min(text.size(), part.size() + 1));
+    size_t equals = part.find('=');
+    if (equals == std::string_view::npos) continue;
+    int64_t value = 0;
+    const char* end = part.data() + part.size();
+    auto read = std::from_chars(part.data() + equals + 1, end, value);
+    if (read.ec == std::errc() && read.ptr == end)
+      schedule[std::string(part.substr(0, equals))] = value;
+  }
+  return schedule;
+}
+
 Json task_args(const StoredTimeline& timeline, const TimelineTask& task) {
-  return {{"job", timeline.head.job},
-          {"task", task.task},
-          {"candidate", task.candidate},
-          {"kind", common::task_kind_name(task.kind)},
-          {"region", task.region},
-          {"origin", task.origin},
-          {"fingerprint", task.fingerprint.hex()},
-          {"outcome", common::outcome_name(task.outcome)},
-          {"measured_ns", task.measured_ns}};
+  Json args{{"job", timeline.head.job},
+            {"task", task.task},
+            {"candidate", task.candidate},
+            {"kind", common::task_kind_name(task.kind)},
+            {"region", task.region},
+            {"origin", task.origin},
+            {"fingerprint", task.fingerprint.hex()},
+            {"outcome", common::outcome_name(task.outcome)},
+            {"measured_ns", task.measured_ns}};
+  if (task.slowest.kernel.empty()) return args;
+  args["kernel"] = task.slowest.kernel;
+  args["kernel_ns"] = task.slowest.ns;
+  args["schedule"] = schedule_json(task.slowest.schedule);
+  return args;
 }
 
 std::string title(const TimelineTask& task) {

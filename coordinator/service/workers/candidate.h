@@ -7,6 +7,7 @@
 
 #include "common/base/bytes.h"
 #include "common/base/digest.h"
+#include "common/ir/llir/llir.h"
 #include "common/wire/socket.h"
 #include "common/wire/task.h"
 #include "coordinator/search/job_search.h"
@@ -17,10 +18,19 @@ namespace coordinator::service {
 // again, whatever number it gives the candidate.
 using ResultKey = std::pair<common::TaskKind, common::Digest>;
 
+// A kernel without its body: equal but for `schedule` for kernels that differ in their schedules
+// alone.
+struct ScheduledForm {
+  common::Template form{};
+  common::Digest body;
+  common::Schedule schedule;
+};
+
 // Shared, and never changed, from the moment that it is ready for workers.
 struct Candidate : CandidateFacts {
   common::TaskKind kind = common::TaskKind::kCandidate;
   std::vector<common::Digest> kernels;  // fingerprints, in the program's order
+  std::vector<ScheduledForm> forms;     // beside `kernels`; none where the program is not known
   common::Bytes payload;                // an encoded TaskPayload
   common::Digest graph;                 // blob that the payload needs
   common::SharedBytes graph_bytes;

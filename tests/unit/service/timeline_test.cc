@@ -35,6 +35,7 @@ TimelineTask task(uint64_t candidate, int64_t from_ms) {
                 {"w2", row.queued_ns + 20 * kMs, row.ended_ns, "result"}};
   row.spans = {
       {"fetch", 0, 1}, {"compile", 1, 10}, {"run", 12, 16}, {"verify", 14, 4}, {"measure", 18, 10}};
+  row.slowest = {"tile 0123", "mr=6,nr=16", 900};
   return row;
 }
 
@@ -60,16 +61,28 @@ TEST(TimelineRows, RoundsOfEarlierVersionsSayNothingOfWhatWasExpected) {
   EXPECT_TRUE(*read == TimelineRow(round));
 }
 
+TEST(TimelineRows, TasksOfEarlierVersionsNameNoKernel) {
+  TimelineTask row = task(3, 7);
+  row.slowest = {};
+  std::string bytes = encode_row(row);
+  size_t added = 2 * sizeof(uint32_t) + sizeof(uint64_t);
+  auto read = decode_row(std::string_view(bytes).substr(0, bytes.size() - added));
+  ASSERT_TRUE(read);
+  EXPECT_TRUE(*read == TimelineRow(row));
+}
+
 TEST(TimelineRows, DamageIsNoticedOrHarmless) {
   common::Random random(7);
   for (const TimelineRow& row : one_of_each()) {
     std::string bytes = encode_row(row);
     for (size_t length = 0; length < bytes.size(); ++length) {
       auto read = decode_row(std::string_view(bytes).substr(0, length));
-      // A round without its last field is one of an earlier version.
+      // Without what a later version added, a row is one of the version before.
       const auto* round = read ? std::get_if<TimelineRound>(&*read) : nullptr;
-      bool is_earlier = round != nullptr && length + sizeof(uint64_t) == bytes.size();
-      EXPECT_TRUE(!read || (is_earlier && round->expected_ns == 0)) << length;
+      const auto* task = read ? std::get_if<TimelineTask>(&*read) : nullptr;
+      bool is_earlier = (round != nullptr && round->expected_ns == 0) ||
+                        (task != nullptr && task->slowest == TimelineKernel());
+      EXPECT_TRUE(!read || is_earlier) << length;
     }
     for (int trial = 0; trial < 2000; ++trial) {
       std::string damaged = bytes;
@@ -207,6 +220,23 @@ TEST(TraceJson, PartsOfACandidateSumToTheWhole) {
     }
   }
   EXPECT_DOUBLE_EQ(parts, trace_testing::of_category(trace, "candidate").at(0).at("dur"));
+}
+
+TEST(TraceJson, NamesTheSlowestKernelWithItsSchedule) {
+  StoredTimeline timeline;
+  TimelineTask damaged = task(2, 0);
+  damaged.slowest.schedule = "mr=x,,=,kc=8";
+  TimelineTask unknown = task(3, 0);
+  unknown.slowest = {};
+  timeline.rows = {task(1, 0), damaged, unknown};
+  Json trace = Json::parse(trace_json(timeline));
+  auto candidates = trace_testing::of_category(trace, "candidate");
+  const Json& args = candidates.at(0).at("args");
+  EXPECT_EQ(args.at("kernel"), "tile 0123");
+  EXPECT_EQ(args.at("kernel_ns"), 900);
+  EXPECT_EQ(args.at("schedule"), (Json{{"mr", 6}, {"nr", 16}}));
+  EXPECT_EQ(candidates.at(1).at("args").at("schedule"), (Json{{"kc", 8}}));
+  EXPECT_FALSE(candidates.at(2).at("args").contains("kernel"));
 }
 
 // A worker whose clock runs ahead, or who lies, cannot break the file.
