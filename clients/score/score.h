@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "clients/score/model_work.h"
@@ -37,6 +38,7 @@ struct PlanRun {
   // What the model needs, whatever its kernels do; empty where only the plan is known.
   std::optional<ModelWork> work;
   std::vector<KernelRun> kernels;
+  std::vector<std::pair<std::string, double>> memory;  // bytes by what they are for
 };
 
 // ---- Efficiency --------------------------------------------------------------------------------

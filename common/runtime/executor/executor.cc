@@ -55,6 +55,7 @@ Result<LoadedPlan> load_plan(const Plan& plan, const ObjectSource& objects, Devi
     }
     LFARM_ASSIGN_OR_RETURN(auto module, device.load(digest, bytes));
     loaded.modules.push_back(std::move(module));
+    loaded.code_bytes += bytes.size();
   }
   for (const PlanKernel& kernel : plan.kernels) {
     Function function;
@@ -226,6 +227,29 @@ Result<HostTensor> Executor::state(int position) {
                          HostTensor::uninitialized(plan().inputs[at(position)].dtype, slot.sizes));
   LFARM_RETURN_IF_ERROR(s.device->copy_out(copy.mutable_bytes(), slot.memory.data()));
   return copy;
+}
+
+ExecutorMemory Executor::memory() const {
+  const State& s = *state_;
+  ExecutorMemory memory;
+  for (size_t i = 0; i < s.inputs.size(); ++i) {
+    const InputSlot& slot = s.inputs[i];
+    const GraphInput& input = plan().inputs[i];
+    if (input.kind == InputKind::kWeight && slot.bound) {
+      auto elements = checked_element_count(input.dtype, slot.sizes);
+      memory.weights +=
+          elements.ok() ? static_cast<size_t>(*elements * dtype_size(input.dtype)) : 0;
+    } else {
+      size_t& into = input.kind == InputKind::kState ? memory.states : memory.staging;
+      into += slot.memory.size() + slot.next.size();
+    }
+  }
+  for (const KeptSlot& slot : s.kept) memory.prepacked += slot.memory.size();
+  for (const OutputSlot& slot : s.outputs) memory.staging += slot.staged.size();
+  memory.arena = s.shared.arena.size();
+  memory.scratch = s.shared.scratch.size();
+  memory.code = s.loaded.code_bytes;
+  return memory;
 }
 
 Status Executor::prepare() { return state_->prepare(); }

@@ -73,6 +73,18 @@ struct CallFacts {
   int64_t bytes = 0;   // of all that it reads and writes, each buffer once
 };
 
+// Bytes that an executor keeps, by what they are for.
+struct ExecutorMemory {
+  size_t weights = 0;  // also those that lie in memory of the caller's
+  size_t prepacked =
+      0;  // copies of weights in other orders, and what else is computed of them once
+  size_t states = 0;
+  size_t arena = 0;    // values that calls give each other
+  size_t scratch = 0;  // areas of kernels' own
+  size_t staging = 0;  // inputs and outputs on their way between the host and the device
+  size_t code = 0;     // of the plan's objects
+};
+
 // One instance of a model: a plan, its weights and its state. Not thread-safe; several instances
 // may share a device.
 class Executor {
@@ -146,6 +158,10 @@ class Executor {
   Result<int64_t> run_total_ns(std::span<const HostTensor> inputs, RunOutputs& outputs);
   Result<std::vector<int64_t>> run_calls_ns(std::span<const HostTensor> inputs,
                                             RunOutputs& outputs);
+
+  // As the last run left it: the arena is that of the largest sizes so far. What checks of indices
+  // and recordings take is not among it.
+  ExecutorMemory memory() const;
 
   // Whether runs of the last run's sizes have found out how they are quickest on the device: the
   // first some dozen short ones try it (run_sharing.h).

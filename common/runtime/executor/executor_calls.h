@@ -24,6 +24,7 @@ struct LoadedPlan {
   Lifetimes lifetimes;
   std::vector<std::shared_ptr<Module>> modules;  // one per object
   std::vector<Function> functions;               // one per kernel; unset for library calls
+  size_t code_bytes = 0;                         // of all objects
   Graph shape;                                   // the plan's symbols and inputs, for bind_symbols
 };
 

@@ -18,6 +18,7 @@ class LateDevice final : public Device {
  public:
   int launched = 0, recorded = 0, replayed = 0, flushed = 0;  // how often it was asked to
   int copied_in = 0, copied_out = 0;                          // between host and device
+  size_t allocated = 0;                                       // bytes that nobody gave back yet
   int begun = 0, ended = 0;                                   // streams of a caller's
   std::function<void()> on_flush;
   bool has_library = true;    // of products, if the CPU has one
@@ -31,6 +32,7 @@ class LateDevice final : public Device {
     return cpu_->load(digest, object);
   }
   Result<DeviceMemory> allocate(size_t bytes) override {
+    allocated += bytes;
     size_t rounded = (bytes / kBufferAlignment + 1) * kBufferAlignment;
     return DeviceMemory(
         this, static_cast<std::byte*>(std::aligned_alloc(kBufferAlignment, rounded)), bytes);
@@ -155,7 +157,8 @@ class LateDevice final : public Device {
     return {};
   }
   // What was launched before may still use it.
-  void release(std::byte* data, size_t) override {
+  void release(std::byte* data, size_t bytes) override {
+    allocated -= bytes;
     work_.emplace_back([data]() -> Status {
       std::free(data);
       return {};

@@ -197,6 +197,38 @@ TEST_P(ExecutorTest, SizesMayChangeFromRunToRun) {
   }
 }
 
+TEST_P(ExecutorTest, TellsTheMemoryThatTheDeviceGave) {
+  if (!GetParam())
+    GTEST_SKIP() << "a device that uses the host's memory is given tensors as they lie";
+  PlanMaker m;
+  m.plan.symbols = {{1, 1000}};
+  Expr n = Expr::symbol(0);
+  int x = m.input({n}), weight = m.input({1000}, InputKind::kWeight);
+  int state = m.input({300}, InputKind::kState);
+  int packed = m.temporary({1000}), t = m.temporary({n}), out = m.output({n});
+  int next = m.mutate(2, {300});
+  m.call(m.kernel("twice"), {weight}, {packed}, {1000});
+  m.call(m.kernel("add", Expr::symbol(0)), {x, packed}, {t}, {n});
+  m.call(m.kernel("reverse", 1, -1, 4 * Expr::symbol(0)), {t}, {out}, {n});
+  m.call(m.kernel("copy", Expr::symbol(0)), {state}, {next}, {300});
+  auto executor = must_load(m);
+  ASSERT_TRUE(executor->bind_weight(1, tensor(Values(1000, 1))).ok());
+  ASSERT_TRUE(executor->set_state(2, tensor(Values(300, 1))).ok());
+  auto ran = executor->run(std::vector<HostTensor>{tensor(Values(90, 1))});
+  ASSERT_TRUE(ran.ok()) << ran.error().message;
+  ExecutorMemory memory = executor->memory();
+  EXPECT_EQ(memory.weights, 4000u);
+  EXPECT_EQ(memory.prepacked, 4000u);
+  EXPECT_GE(memory.states, 1200u);
+  EXPECT_GE(memory.arena, 360u);
+  EXPECT_GE(memory.scratch, 360u);
+  EXPECT_GT(memory.code, 0u);
+  auto all = static_cast<double>(memory.weights + memory.prepacked + memory.states + memory.arena +
+                                 memory.scratch + memory.staging);
+  auto given = static_cast<double>(static_cast<const LateDevice&>(*device_).allocated);
+  EXPECT_NEAR(all, given, 0.01 * given);
+}
+
 // state' = state with x added at position p; out = copy of state'.
 PlanMaker counter(bool late_read) {
   PlanMaker m;
