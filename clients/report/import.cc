@@ -1,11 +1,9 @@
 #include "clients/report/import.h"
 
-#include <cmath>
-#include <cstdio>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <set>
 
+#include "clients/report/logs/json_words.h"
 #include "common/base/cat.h"
 
 namespace clients {
@@ -23,51 +21,6 @@ constexpr double kMsNs = 1e6;
 
 Status type_error(const std::string& word, const char* wanted) {
   return invalid_input(cat('"', word, "\" is not ", wanted));
-}
-
-Status read_text(const std::string& word, const Json& value, std::string* into) {
-  if (!value.is_string()) return type_error(word, "a text");
-  *into = value.get<std::string>();
-  return {};
-}
-
-Status read_number(const std::string& word, const Json& value, double* into) {
-  if (!value.is_number()) return type_error(word, "a number");
-  *into = value.get<double>();
-  return {};
-}
-
-Status read_count(const std::string& word, const Json& value, int64_t* into) {
-  if (!value.is_number_unsigned() || value.get<uint64_t>() > INT64_MAX) {
-    return type_error(word, "a whole number from 0");
-  }
-  *into = value.get<int64_t>();
-  return {};
-}
-
-// Days from 1970 of a date in the Gregorian calendar.
-int64_t days_from_1970(int64_t year, int64_t month, int64_t day) {
-  year -= month <= 2 ? 1 : 0;
-  int64_t era = year / 400;
-  int64_t of_era = year - era * 400;
-  int64_t of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
-  return era * 146097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719468;
-}
-
-// "2026-11-21T22:45:36Z".
-Status read_time(const std::string& word, const Json& value, int64_t* into) {
-  std::string text;
-  LFARM_RETURN_IF_ERROR(read_text(word, value, &text));
-  int year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0, end = 0;
-  int found = std::sscanf(text.c_str(), "%4d-%2d-%2dT%2d:%2d:%2dZ%n", &year, &month, &day, &hour,
-                          &minute, &second, &end);
-  bool fits = found == 6 && end == 20 && text.size() == 20 && year >= 1970 && month >= 1 &&
-              month <= 12 && day >= 1 && day <= 31 && hour >= 0 && hour <= 23 && minute >= 0 &&
-              minute <= 59 && second >= 0 && second <= 60;
-  if (!fits || year > 2200) return type_error(word, "a time such as 2026-11-21T22:45:36Z");
-  *into = (((days_from_1970(year, month, day) * 24 + hour) * 60 + minute) * 60 + second) *
-          1'000'000'000;
-  return {};
 }
 
 Status read_gates(const Json& value, std::vector<common::GateResult>* into) {
@@ -170,33 +123,15 @@ Status take_parts(Line* line) {
   return invalid_input("it measures nothing: no latency_ms, error_rel, best_ms or gates");
 }
 
-// The object of a line; JSON's own reader would let a word come twice.
-std::optional<Json> parse_object(std::string_view text, bool* repeats) {
-  std::vector<std::set<std::string>> words;
-  auto watch = [&](int, Json::parse_event_t event, Json& parsed) {
-    if (event == Json::parse_event_t::object_start) words.emplace_back();
-    if (event == Json::parse_event_t::object_end) words.pop_back();
-    if (event == Json::parse_event_t::key && !words.back().insert(parsed.get<std::string>()).second)
-      *repeats = true;
-    return true;
-  };
-  Json json = Json::parse(text.begin(), text.end(), watch, false);
-  if (!json.is_object()) return std::nullopt;
-  return json;
-}
-
 Result<Record> parse_line(std::string_view text, int64_t now_ns) {
   if (text.size() > kImportLineMax) {
     return invalid_input(cat("it is longer than ", kImportLineMax, " bytes"));
   }
-  bool repeats = false;
-  auto json = parse_object(text, &repeats);
-  if (!json) return invalid_input("it is no JSON object");
-  if (repeats) return invalid_input("a word comes twice");
+  LFARM_ASSIGN_OR_RETURN(Json json, parse_object(text));
   Line line;
   line.record.at_ns = now_ns;
   line.record.source = "import";
-  for (const auto& [word, value] : json->items()) {
+  for (const auto& [word, value] : json.items()) {
     line.words.insert(word);
     LFARM_RETURN_IF_ERROR(read_word(word, value, &line));
   }

@@ -8,6 +8,7 @@
 
 #include "clients/report/drawing/figures.h"
 #include "clients/report/drawing/style.h"
+#include "clients/report/run_sections.h"
 #include "clients/report/sections.h"
 #include "common/base/cat.h"
 
@@ -24,13 +25,6 @@ constexpr const char* kPolicy =
 
 std::string count_text(size_t count, const char* one, const char* many) {
   return cat(count, " ", count == 1 ? one : many);
-}
-
-void write_fact(HtmlWriter* html, const char* what, const std::string& value, const char* look) {
-  html->open("div");
-  html->element("dt", what);
-  html->element("dd", value, {{"class", look}});
-  html->close("div");
 }
 
 // Conditions of one name that whoever measured had set, over all that was measured.
@@ -89,25 +83,41 @@ void write_summary(HtmlWriter* html, const Measured& measured, const std::vector
              gate_tally.all == 0                   ? ""
              : gate_tally.passed == gate_tally.all ? "pass"
                                                    : "fail");
-  write_fact(html, "Models", cat(models.size()), "");
-  write_fact(html, "Devices", cat(devices.size()), "");
-  write_fact(html, "Backends", cat(backends.size()), "");
-  write_fact(html, "Searches", cat(measured.sweeps.size()), "");
+  write_fact(html, "Models", cat(models.size()));
+  write_fact(html, "Devices", cat(devices.size()));
+  write_fact(html, "Backends", cat(backends.size()));
+  write_fact(html, "Searches", cat(measured.sweeps.size()));
   html->close("dl");
 }
 
 void write_empty(HtmlWriter* html, const std::string& source) {
   html->open("div", {{"class", "empty"}});
-  html->element("p", "Nothing is recorded yet. To measure models and searches:");
+  html->element(
+      "p",
+      "Nothing is recorded yet. To measure models and searches, and to add logs of trainings:");
   for (const std::string& command : {cat("lfarm check CASE... --record ", source),
                                      cat("lfarm submit MODEL.pt2 --record ", source),
                                      cat("lfarm-bench search --record ", source),
-                                     cat("lfarm report import MEASUREMENTS.json --db ", source)}) {
+                                     cat("lfarm report import MEASUREMENTS.json --db ", source),
+                                     cat("lfarm report import TRAINING.jsonl --db ", source)}) {
     html->open("p");
     html->element("code", command);
     html->close("p");
   }
   html->close("div");
+}
+
+void write_runs(HtmlWriter* html, const Runs& runs) {
+  write_trainings(html, runs.trainings);
+  write_validations(html, runs.validations);
+  write_searches(html, runs.searches);
+  write_plans(html, runs.plans);
+  for (const std::string& why : runs.unread) {
+    html->open("p", {{"class", "none"}});
+    html->text("A log is left out: ");
+    html->element("bdi", why);
+    html->close("p");
+  }
 }
 
 void begin_gate_row(HtmlWriter* html, bool passed) {
@@ -200,7 +210,7 @@ void write_gates(HtmlWriter* html, const Measured& measured, const std::vector<G
 }
 
 std::string report_page(const Measured& measured, const std::vector<Gate>& gates,
-                        const std::string& source) {
+                        const std::string& source, const Runs& runs) {
   HtmlWriter html;
   html.verbatim("<!DOCTYPE html>\n");
   html.open("html", {{"lang", "en"}});
@@ -219,24 +229,30 @@ std::string report_page(const Measured& measured, const std::vector<Gate>& gates
   html.open("main");
   html.element("h1", kTitle);
   html.open("p", {{"class", "sub"}});
-  html.text(count_text(measured.records, "record", "records"));
-  html.text(" of ");
+  std::string what = count_text(measured.records, "record", "records");
+  size_t logs = runs.count();
+  if (logs > 0) {
+    std::string told = count_text(logs, "log of a run", "logs of runs");
+    what = measured.records > 0 ? cat(what, " and ", told) : told;
+  }
+  html.text(cat(what, " of "));
   html.element("bdi", source);
   if (measured.records > 0) {
     std::string first = time_text(measured.first_ns), last = time_text(measured.last_ns);
     html.text(first == last ? cat(", ", last) : cat(", ", first, " to ", last));
   }
   html.close("p");
-  if (measured.records == 0) {
-    write_empty(&html, source);
-  } else {
-    write_summary(&html, measured, gates);
+  if (measured.records == 0 && runs.empty()) write_empty(&html, source);
+  if (measured.records > 0) write_summary(&html, measured, gates);
+  // A page of runs alone has no sections that say how to measure.
+  if (measured.records > 0 || runs.empty() || !gates.empty()) write_gates(&html, measured, gates);
+  if (measured.records > 0 || runs.empty()) {
+    write_latency(&html, measured);
+    write_ratios(&html, measured);
+    write_precision(&html, measured);
+    write_sweeps(&html, measured);
   }
-  write_gates(&html, measured, gates);
-  write_latency(&html, measured);
-  write_ratios(&html, measured);
-  write_precision(&html, measured);
-  write_sweeps(&html, measured);
+  write_runs(&html, runs);
   html.close("html");
   html.line();
   return html.take();

@@ -5,14 +5,15 @@
 #include <vector>
 
 #include "clients/report/gate.h"
+#include "clients/report/logs/runs.h"
 #include "clients/report/measured.h"
 
 namespace clients {
 
-// The same measurements and gates give the same bytes. `source`: what the measurements are from,
-// for the page's head and its hints of what to run.
+// The same measurements, gates and runs give the same bytes. `source`: what they are from, for the
+// page's head and its hints of what to run.
 std::string report_page(const Measured& measured, const std::vector<Gate>& gates,
-                        const std::string& source);
+                        const std::string& source, const Runs& runs = {});
 
 // Whether all gates hold: these, and those that whoever measured had set.
 bool all_pass(const Measured& measured, const std::vector<Gate>& gates);

@@ -218,16 +218,6 @@ void write_latency(HtmlWriter* html, const Measured& measured) {
 
 namespace {
 
-// Steps of a ratio's colour: from 1 on lfarm is at least as fast.
-const char* heat_of(double ratio) {
-  if (ratio >= 2) return "p3";
-  if (ratio >= 1.25) return "p2";
-  if (ratio >= 1.05) return "p1";
-  if (ratio > 0.95) return "e0";
-  if (ratio > 0.8) return "m1";
-  return ratio > 0.5 ? "m2" : "m3";
-}
-
 using Row = std::pair<std::string, std::string>;  // model, type
 using Heat = std::map<Row, std::map<std::pair<int64_t, std::string>, double>>;
 
@@ -277,6 +267,16 @@ void write_heat(HtmlWriter* html, const std::string& caption, const Heat& heat) 
 }
 
 }  // namespace
+
+// Steps of a ratio's colour: from 1 on lfarm is at least as fast.
+const char* heat_of(double ratio) {
+  if (ratio >= 2) return "p3";
+  if (ratio >= 1.25) return "p2";
+  if (ratio >= 1.05) return "p1";
+  if (ratio > 0.95) return "e0";
+  if (ratio > 0.8) return "m1";
+  return ratio > 0.5 ? "m2" : "m3";
+}
 
 void write_ratios(HtmlWriter* html, const Measured& measured) {
   write_heading(html, "ratios", "Ratio heat maps",

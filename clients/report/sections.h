@@ -17,6 +17,8 @@ void write_ratios(HtmlWriter* html, const Measured& measured);
 void write_precision(HtmlWriter* html, const Measured& measured);
 void write_sweeps(HtmlWriter* html, const Measured& measured);
 
+// The class of a cell that shows how many times as fast lfarm is, or as good.
+const char* heat_of(double ratio);
 // A heading with an id and a sentence below it.
 void write_heading(HtmlWriter* html, const char* id, const char* heading, const char* what);
 // A table that scrolls by itself where it is too wide; end_table() ends it.

@@ -16,7 +16,7 @@ lfarm_fuzz(child SOURCE child_fuzz.cc ../unit/wire/wire_samples.cc
   COMPONENTS worker/compile worker/profile common/wire common/ir)
 lfarm_fuzz(npy SOURCE npy_fuzz.cc COMPONENTS clients/cli common/base common/runtime)
 lfarm_fuzz(measurements SOURCE measurements_fuzz.cc
-  COMPONENTS clients/report clients/score common/base common/records)
+  COMPONENTS clients/report clients/report/logs clients/score common/base common/records)
 lfarm_test(graph_differential LABEL fuzz TIMEOUT 1800
   SOURCES graph_differential_test.cc graphs/random_graph.cc graphs/graph_grower.cc graphs/graph_grower_views.cc
           graphs/tame_builder.cc

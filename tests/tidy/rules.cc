@@ -85,7 +85,7 @@ const std::vector<Rooms>& rooms() {
       {"clients/pt2/",
        {"archive/", "aten/", "families/", "complex/", "images/", "gradients/", "linalg/",
         "special/", ""}},
-      {"clients/report/", {"drawing/", ""}},
+      {"clients/report/", {"drawing/", "logs/", ""}},
       {"clients/cli/", {"base/", "farm/", "models/", "plans/", ""}},
       {"clients/runtime/", {"farm/", "model/", ""}},
   };

@@ -91,6 +91,11 @@ PlanSource::~PlanSource() = default;
 
 Status PlanSource::tend() { return own_ ? own_->tend() : Status(); }
 
+Result<std::string> PlanSource::trace(uint64_t job) {
+  if (!client_) return common::unavailable("no farm was asked");
+  return client_->trace(job);
+}
+
 Status PlanSource::connect(const std::string& endpoint) {
   LFARM_ASSIGN_OR_RETURN(FarmClientOptions options, client_options(access_of(options_), endpoint));
   if (own_) options.connect_ms_max = kOwnFarmConnectMs;

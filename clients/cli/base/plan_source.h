@@ -50,6 +50,9 @@ class PlanSource {
       const PulledPlan& plan, const std::function<common::Status()>& on_wait);
   // A running farm, started if need be, for other processes to use.
   common::Result<std::string> require_farm();
+  // What the time of a job went on, by the farm that this asked (FarmClient::trace). kUnavailable
+  // where no farm was asked.
+  common::Result<std::string> trace(uint64_t job);
   // Looks after a farm of our own; to be called several times a second.
   common::Status tend();
 

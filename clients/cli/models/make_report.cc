@@ -6,6 +6,7 @@
 #include "clients/cli/base/farm_options.h"
 #include "clients/cli/base/record_options.h"
 #include "clients/cli/base/report.h"
+#include "clients/report/bundle.h"
 #include "clients/report/page.h"
 #include "common/base/cat.h"
 #include "common/base/files.h"
@@ -23,6 +24,7 @@ struct ReportOptions {
   std::string output = "report.html";
   std::vector<std::string> gates;
   std::string gate_file;
+  bool json = false;
 };
 
 Result<std::vector<Gate>> gates_of(const ReportOptions& options) {
@@ -46,8 +48,15 @@ common::Status make_report(const ReportOptions& options, bool* passed) {
   LFARM_ASSIGN_OR_RETURN(RecordDatabase database,
                          RecordDatabase::open(db, RecordDatabase::Access::kRead));
   LFARM_ASSIGN_OR_RETURN(std::vector<common::Record> records, database.read_all());
+  LFARM_ASSIGN_OR_RETURN(std::vector<common::RunLog> logs, database.read_latest_logs());
   Measured measured = summarise(records);
-  std::string page = report_page(measured, gates, db);
+  Runs runs = read_runs(logs);
+  *passed = all_pass(measured, gates);
+  if (options.json) {
+    std::printf("%s\n", report_json(measured, gates, db, runs).c_str());
+    return {};
+  }
+  std::string page = report_page(measured, gates, db, runs);
   LFARM_RETURN_IF_ERROR(common::write_file_atomic(options.output, common::as_bytes(page)));
   for (const Gate& gate : gates) {
     GateVerdict verdict = judge(gate, measured);
@@ -56,8 +65,8 @@ common::Status make_report(const ReportOptions& options, bool* passed) {
                                                 verdict.worst, ", ", verdict.where);
     std::printf("%s  %s: %s\n", verdict.passed ? "pass" : "FAIL", gate.text.c_str(), what.c_str());
   }
-  *passed = all_pass(measured, gates);
-  std::printf("%s: %zu records%s\n", options.output.c_str(), records.size(),
+  std::string also = logs.empty() ? "" : cat(" and ", logs.size(), " logs of runs");
+  std::printf("%s: %zu records%s%s\n", options.output.c_str(), records.size(), also.c_str(),
               *passed ? "" : "; not all gates pass");
   return {};
 }
@@ -75,13 +84,16 @@ void declare_report(CommandLine* line) {
   auto options = std::make_shared<ReportOptions>();
   Command command = line->add(
       "report",
-      "Turns records of benchmarks and searches into one HTML file that needs nothing else.\n"
+      "Turns records of benchmarks, searches and trainings into one HTML file that needs nothing\n"
+      "else.\n"
       "Exits with 1 when a gate does not hold, or one that whoever measured had set.",
       [options] { return report(*options); });
   command.value("--db", &options->db, "FILE.db",
                 "The records (default: records.db in the state directory); see --record of check\n"
                 "and submit");
   command.value("-o,--output", &options->output, "FILE.html", "The file to write").shows_default();
+  command.flag("--json", &options->json,
+               "Print all data behind the page as one JSON object, and write no page");
   command.value("--gate", &options->gates, "CONDITION",
                 "What must hold, such as 'error_rel{backend=lfarm} <= 1e-3'; may come again");
   command.value("--gates", &options->gate_file, "FILE", "Conditions, one a line");

@@ -13,6 +13,7 @@
 #include "clients/cli/base/record_options.h"
 #include "clients/cli/base/report.h"
 #include "clients/pt2/translate.h"
+#include "clients/report/logs/trace_log.h"
 #include "clients/runtime/model/size_ranges.h"
 #include "clients/score/model_work.h"
 #include "common/base/cat.h"
@@ -153,8 +154,29 @@ std::vector<common::StageTime> breakdown_of(double load_ms, const CompiledPlan& 
   return all;
 }
 
+// What the farm's job tried on its way to the plan, where there was one and the farm tells of it.
+common::Status keep_course(const SubmitOptions& options, const Outcome& outcome,
+                           const common::Record& record, PlanSource* source) {
+  const PulledPlan& pulled = outcome.plan.pulled;
+  if (pulled.facts.job_id == 0) return {};
+  auto trace = source->trace(pulled.facts.job_id);
+  if (!trace.ok()) return {};  // a farm may keep none
+  FoundPlan found;
+  // Parts of a model's sizes are searches of their own.
+  std::string name = record.sizes.empty()
+                         ? record.model
+                         : common::record_text(cat(record.model, ", ", record.sizes));
+  found.head = {name, record.machine, record.device, "", record.at_ns};
+  found.plan = pulled.id.hex();
+  found.best_ms = static_cast<double>(pulled.plan.provenance.best_ns) / 1e6;
+  found.baseline_ms = static_cast<double>(pulled.plan.provenance.baseline_ns) / 1e6;
+  LFARM_ASSIGN_OR_RETURN(common::RunLog log, log_of_trace(*trace, found));
+  return common::append_logs(options.record, {&log, 1});
+}
+
 // The search that found the plan, now or earlier.
-common::Status keep_search(const SubmitOptions& options, const Outcome& outcome) {
+common::Status keep_search(const SubmitOptions& options, const Outcome& outcome,
+                           PlanSource* source) {
   const common::Plan& plan = outcome.plan.pulled.plan;
   const common::Provenance& from = plan.provenance;
   if (options.record.empty() || from.best_ns <= 0) return {};
@@ -167,7 +189,8 @@ common::Status keep_search(const SubmitOptions& options, const Outcome& outcome)
                                       from.seed,
                                       static_cast<double>(from.best_ns),
                                       static_cast<double>(from.baseline_ns)};
-  return common::append_records(options.record, {&record, 1});
+  LFARM_RETURN_IF_ERROR(common::append_records(options.record, {&record, 1}));
+  return keep_course(options, outcome, record, source);
 }
 
 // One graph's plan, found and printed. `start_ns`: when the user began to wait for it.
@@ -189,7 +212,7 @@ common::Status submit_graph(const SubmitOptions& options, const common::Graph& g
     print_text(outcome);
   }
   std::fflush(stdout);
-  return keep_search(options, outcome);
+  return keep_search(options, outcome, source);
 }
 
 int submit(const SubmitOptions& options) {

@@ -140,6 +140,22 @@ void name_modules(const common::Plan& plan, const Model& model, PlanRun* run) {
   for (KernelRun& kernel : run->kernels) kernel.modules = by_id[kernel.id];
 }
 
+// What is there of it.
+std::vector<std::pair<std::string, double>> memory_of(const common::ExecutorMemory& memory) {
+  std::vector<std::pair<std::string, double>> told;
+  auto add = [&](const char* what, size_t bytes) {
+    if (bytes > 0) told.emplace_back(what, static_cast<double>(bytes));
+  };
+  add("weights", memory.weights);
+  add("prepacked copies", memory.prepacked);
+  add("states", memory.states);
+  add("arena", memory.arena);
+  add("scratch", memory.scratch);
+  add("staging", memory.staging);
+  add("code", memory.code);
+  return told;
+}
+
 double library_operations(const common::PlanKernel& kernel, const common::Call& call,
                           const std::vector<int64_t>& sizes) {
   std::vector<int64_t> symbols;
@@ -254,6 +270,7 @@ Result<PlanRun> profile_plan(const PulledPlan& plan, const Model* model,
     run.resident_bytes += common::count_bytes(buffer.dtype, buffer.shape, sizes);
   }
   run.kernels = kernels_of(plan.plan, executor->call_facts(), calls, sizes);
+  run.memory = memory_of(executor->memory());
   if (model != nullptr) name_modules(plan.plan, *model, &run);
   if (run.kernels.empty()) run.latency = {};
   return run;

@@ -12,6 +12,7 @@
 #include "clients/cli/base/report.h"
 #include "clients/cli/plans/find_plan.h"
 #include "clients/cli/plans/plan_profile.h"
+#include "clients/report/logs/plan_memory.h"
 #include "clients/runtime/model/instance.h"
 #include "clients/score/other_runtime.h"
 #include "clients/score/scorecard_text.h"
@@ -163,7 +164,14 @@ Status keep(const ScoreOptions& options, const Scorecard& card, const std::strin
   common::Record record = record_here("lfarm plan score", card.run.target, "lfarm", name);
   record.sizes = common::record_text(card.run.sizes);
   record.latency = card.run.latency;
-  return common::append_records(options.record, {&record, 1});
+  LFARM_RETURN_IF_ERROR(common::append_records(options.record, {&record, 1}));
+  if (card.run.memory.empty()) return {};
+  PlanMemory memory;
+  memory.head = {record.model, record.machine, record.device, record.sizes, record.at_ns};
+  memory.id = card.run.plan;
+  memory.memory = card.run.memory;
+  common::RunLog log = log_of(memory);
+  return common::append_logs(options.record, {&log, 1});
 }
 
 Result<Scorecard> make_card(const ScoreOptions& options) {

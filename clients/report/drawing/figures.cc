@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <set>
 
+#include "clients/report/drawing/svg.h"
 #include "common/base/cat.h"
 
 namespace clients {
@@ -12,57 +13,6 @@ namespace clients {
 using common::cat;
 
 namespace {
-
-constexpr double kEdge = 0.02;    // of the width, on each side
-constexpr double kGutter = 0.11;  // on the left where ticks are written
-
-std::string formatted(const char* format, double value) {
-  char text[64];
-  std::snprintf(text, sizeof text, format, value);
-  return text;
-}
-
-std::string percent(double share, double left = kEdge) {
-  return formatted("%.2f%%", 100 * (left + share * (1 - left - kEdge)));
-}
-std::string pixels(double y) { return formatted("%.1f", y); }
-
-std::string series_class(size_t series) { return cat("s", series % kSeriesMax); }
-
-// Around (0, 0): a disc, a square, a diamond, a triangle, a plus, a ring's stand-in.
-constexpr const char* kShapes[kSeriesMax] = {
-    "M-5 0a5 5 0 1 0 10 0a5 5 0 1 0-10 0z",
-    "M-4.3-4.3h8.6v8.6h-8.6z",
-    "M0-6l6 6l-6 6l-6-6z",
-    "M0-5.6l5.6 9.8h-11.2z",
-    "M-1.8-5.5h3.6v3.7h3.7v3.6h-3.7v3.7h-3.6v-3.7h-3.7v-3.6h3.7z",
-    "M-5.5-2h11v4h-11z"};
-
-void write_mark(HtmlWriter* html, size_t series, const std::string& x, double y,
-                const std::string& title) {
-  html->open("svg", {{"x", x}, {"y", pixels(y)}, {"class", "at"}});
-  html->open("path", {{"class", series_class(series)}, {"d", kShapes[series % kSeriesMax]}});
-  if (!title.empty()) html->element("title", title);
-  html->close("path");
-  html->close("svg");
-}
-
-void write_line(HtmlWriter* html, const std::string& look, const std::string& x1, double y1,
-                const std::string& x2, double y2) {
-  html->open("line",
-             {{"class", look}, {"x1", x1}, {"y1", pixels(y1)}, {"x2", x2}, {"y2", pixels(y2)}});
-  html->close("line");
-}
-
-// Ticks near an end are written towards the middle.
-const char* anchor_at(double place) {
-  return place < 0.06 ? "start" : place > 0.94 ? "end" : "middle";
-}
-
-void write_text(HtmlWriter* html, const std::string& x, double y, const char* anchor,
-                const std::string& text) {
-  html->element("text", text, {{"x", x}, {"y", pixels(y)}, {"text-anchor", anchor}});
-}
 
 // Those that leave room for each other's text.
 std::vector<double> apart(const LogScale& scale, double least) {
@@ -98,6 +48,13 @@ std::string tick_text(double value) {
 }
 
 std::string error_text(double value) { return value == 0 ? "0" : formatted("%.1e", value); }
+
+std::string value_text(double value) {
+  if (!std::isfinite(value)) return "not finite";
+  double size = std::abs(value);
+  if (size != 0 && (size < 1e-3 || size >= 1e7)) return formatted("%.2e", value);
+  return number_text(value);
+}
 
 void LogScale::show(double value) {
   if (!(value > 0)) return;
@@ -214,8 +171,9 @@ void write_scatter(HtmlWriter* html, const std::vector<Dot>& dots, const Scatter
       {{"class", "plot"}, {"height", pixels(kHeight)}, {"role", "img"}, {"aria-label", text.what}});
   for (double tick : apart(x, 0.12)) {
     double place = x.place(tick);
-    write_line(html, "grid", percent(place, kGutter), kTop - 6, percent(place, kGutter), kZero + 6);
-    write_text(html, percent(place, kGutter), kHeight - 8, anchor_at(place), tick_text(tick));
+    write_line(html, "grid", percent(place, kFigureGutter), kTop - 6, percent(place, kFigureGutter),
+               kZero + 6);
+    write_text(html, percent(place, kFigureGutter), kHeight - 8, anchor_at(place), tick_text(tick));
   }
   for (double tick : apart(y, 0.08)) {
     write_line(html, "grid", "0", height_of(tick), "100%", height_of(tick));
@@ -230,12 +188,13 @@ void write_scatter(HtmlWriter* html, const std::vector<Dot>& dots, const Scatter
   for (const Dot& dot : dots) {
     if (dot.joined_to < 0) continue;
     const Dot& other = dots[static_cast<size_t>(dot.joined_to)];
-    write_line(html, cat("join ", series_class(dot.series)), percent(x.place(dot.x), kGutter),
-               height_of(dot.y), percent(x.place(other.x), kGutter), height_of(other.y));
+    write_line(html, cat("join ", series_class(dot.series)), percent(x.place(dot.x), kFigureGutter),
+               height_of(dot.y), percent(x.place(other.x), kFigureGutter), height_of(other.y));
   }
   for (const Dot& dot : dots) {
     html->line();
-    write_mark(html, dot.series, percent(x.place(dot.x), kGutter), height_of(dot.y), dot.title);
+    write_mark(html, dot.series, percent(x.place(dot.x), kFigureGutter), height_of(dot.y),
+               dot.title);
   }
   html->close("svg");
 }

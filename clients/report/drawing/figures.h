@@ -16,6 +16,8 @@ std::string number_text(double value);
 std::string tick_text(double value);
 // "0", "1.2e-07".
 std::string error_text(double value);
+// As number_text(), with an exponent below a thousandth; "not finite".
+std::string value_text(double value);
 
 // Logarithmic, from the least to the greatest of what it was shown, both above 0.
 class LogScale {
@@ -70,7 +72,5 @@ void write_sweep(HtmlWriter* html, const std::vector<SweepLine>& lines, const st
 
 // The names of series with their marks.
 void write_legend(HtmlWriter* html, const std::vector<std::string>& names);
-
-inline constexpr size_t kSeriesMax = 6;  // with looks of their own; more take turns
 
 }  // namespace clients

@@ -52,6 +52,23 @@ TEST_F(CliReport, WhatIsImportedIsShownAndGated) {
   expect_refusal({"report", "--db", path("m.db"), "--gate", "fast"}, 2, "gate 'fast'");
 }
 
+TEST_F(CliReport, LogsOfRunsAreShownAndGiven) {
+  import(
+      "{\"training\":\"fft\",\"device\":\"cpu\"}\n{\"step\":1,\"values\":{\"loss\":2}}\n"
+      "{\"step\":2,\"values\":{\"loss\":1}}\n");
+  std::string html = page(0);
+  EXPECT_NE(html.find("1 log of a run of"), std::string::npos);
+  EXPECT_NE(html.find("<bdi>fft</bdi>"), std::string::npos);
+  Invocation json = lfarm({"report", "--db", path("m.db"), "--json", "--gate", "latency_ms <= 1"});
+  EXPECT_EQ(json.wait(), 1) << json.err();
+  auto bundle = nlohmann::json::parse(json.out());
+  EXPECT_EQ(bundle.at("trainings").at(0).at("curves").at("loss").at(1).at(1), 1);
+  EXPECT_EQ(bundle.at("gates").at(0).at("passed"), false);
+  write("wrong.jsonl", "{\"training\":\"fft\"}\n{\"step\":1}\n");
+  expect_refusal({"report", "import", path("wrong.jsonl"), "--db", path("m.db")}, 2,
+                 "wrong.jsonl, line 2");
+}
+
 TEST_F(CliReport, AWrongLineKeepsAllOut) {
   import(kEager);
   write("wrong.json", std::string(kEager) + kEager + "{\"device\":\"cpu\"}\n");
@@ -81,10 +98,14 @@ TEST_F(CliReport, PlansAreScored) {
   Invocation submit = lfarm({"submit", model("kv_step"), "--budget", "2", "--workers", "1",
                              "--device", "cpu", "--record", path("m.db")});
   ASSERT_EQ(submit.wait(), 0) << submit.err();
-  EXPECT_NE(page(0).find("Search budget sweeps"), std::string::npos);
+  std::string searched = page(0);
+  EXPECT_NE(searched.find("Search budget sweeps"), std::string::npos);
+  EXPECT_NE(searched.find("Courses of searches"), std::string::npos);
+  EXPECT_NE(searched.find("Candidates tried and kept"), std::string::npos);
   Invocation json = lfarm(
       {"plan", "score", model("kv_step"), "--device", "cpu", "--json", "--record", path("m.db")});
   ASSERT_EQ(json.wait(), 0) << json.err();
+  EXPECT_NE(page(0).find("Memory of plans"), std::string::npos);
   auto card = nlohmann::json::parse(json.out());
   EXPECT_GT(card.at("latency").at("ms").get<double>(), 0);
   EXPECT_GT(card.at("efficiency").get<double>(), 0);

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "clients/report/drawing/figures.h"
 #include "clients/report/page.h"
 #include "common/base/cat.h"
 #include "common/base/contains.h"
+#include "tests/unit/bench/page_reader.h"
 
 namespace clients {
 namespace {
@@ -58,48 +58,6 @@ std::vector<Record> sample() {
   }
   records[0].gates = {{"outputs as PyTorch's", true, ""}};
   return records;
-}
-
-// A small reader of what the page may hold: tags with quoted attributes, texts, one style sheet.
-// Checks that elements nest, and gives the names of all elements and attributes.
-struct Seen {
-  std::vector<std::string> elements, attributes;
-  std::string text;
-  bool nests = true;
-};
-Seen read_page(const std::string& page) {
-  Seen seen;
-  std::vector<std::string> open;
-  for (size_t at = 0; at < page.size();) {
-    if (page[at] != '<') {
-      seen.text += page[at++];
-      continue;
-    }
-    size_t end = at + 1;
-    bool quoted = false;
-    for (; end < page.size() && (quoted || page[end] != '>'); ++end) {
-      if (page[end] == '"') quoted = !quoted;
-    }
-    std::string tag = page.substr(at + 1, end - at - 1);
-    at = end + 1;
-    if (tag[0] == '!') continue;
-    if (tag[0] == '/') {
-      seen.nests = seen.nests && !open.empty() && open.back() == tag.substr(1);
-      if (!open.empty()) open.pop_back();
-      continue;
-    }
-    std::string name = tag.substr(0, tag.find(' '));
-    seen.elements.push_back(name);
-    for (size_t space = tag.find(' '); space != std::string::npos;) {
-      size_t equals = tag.find("=\"", space);
-      if (equals == std::string::npos) break;
-      seen.attributes.push_back(tag.substr(space + 1, equals - space - 1));
-      space = tag.find(' ', tag.find('"', equals + 2));
-    }
-    if (name != "meta" && name != "br") open.push_back(name);
-  }
-  seen.nests = seen.nests && open.empty();
-  return seen;
 }
 
 TEST(ReportPage, HasTheSectionsThatWereAskedFor) {
@@ -215,47 +173,6 @@ TEST(ReportPage, OneMeasurementIsEnough) {
   record.latency.reset();
   EXPECT_TRUE(read_page(report_page(summarise({record}), {}, "r.db")).nests);
   EXPECT_TRUE(read_page(report_page(summarise({searched("m", "", 0, 1, 1)}), {}, "r.db")).nests);
-}
-
-TEST(Figures, WriteNumbersForPeople) {
-  for (const auto& [value, text] :
-       std::vector<std::pair<double, const char*>>{{0, "0"},
-                                                   {1, "1.00"},
-                                                   {0.01234, "0.0123"},
-                                                   {12.34, "12.3"},
-                                                   {999.9, "1,000"},
-                                                   {123456, "123,456"},
-                                                   {1000, "1,000"},
-                                                   {1e-7, "0.000000100"}}) {
-    EXPECT_EQ(number_text(value), text);
-  }
-}
-
-TEST(Figures, WriteTicksWithoutZerosAtTheEnd) {
-  for (const auto& [value, text] : std::vector<std::pair<double, const char*>>{{1, "1"},
-                                                                               {10, "10"},
-                                                                               {1000, "1,000"},
-                                                                               {0.5, "0.5"},
-                                                                               {0.001, "0.001"},
-                                                                               {1e-6, "1e-06"}}) {
-    EXPECT_EQ(tick_text(value), text);
-  }
-}
-
-TEST(Figures, PutValuesOnALogarithmicScale) {
-  LogScale scale;
-  EXPECT_TRUE(scale.is_empty());
-  EXPECT_TRUE(scale.ticks().empty());
-  scale.show(0);
-  EXPECT_TRUE(scale.is_empty());
-  scale.show(7);
-  EXPECT_EQ(scale.place(7), 0.5);
-  EXPECT_FALSE(scale.ticks().empty());
-  scale.show(700);
-  EXPECT_EQ(scale.place(7), 0);
-  EXPECT_NEAR(scale.place(70), 0.5, 1e-12);
-  EXPECT_EQ(scale.place(700), 1);
-  EXPECT_EQ(scale.ticks(), (std::vector<double>{10, 20, 50, 100, 200, 500}));
 }
 
 }  // namespace

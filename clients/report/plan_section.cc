@@ -1,0 +1,61 @@
+// Plans: what their instances keep in memory.
+#include <algorithm>
+
+#include "clients/report/drawing/figures.h"
+#include "clients/report/drawing/heat_map.h"
+#include "clients/report/run_sections.h"
+#include "common/base/cat.h"
+#include "common/base/units.h"
+
+namespace clients {
+
+using common::bytes_text;
+using common::cat;
+
+namespace {
+
+void write_plan_memory(HtmlWriter* html, const PlanMemory& plan) {
+  double sum = 0;
+  for (const auto& [what, bytes] : plan.memory) sum += bytes;
+  std::vector<Bar> bars;
+  for (const auto& [what, bytes] : plan.memory) bars.push_back({what, bytes_text(bytes), {bytes}});
+  std::stable_sort(bars.begin(), bars.end(),
+                   [](const Bar& a, const Bar& b) { return a.parts > b.parts; });
+  if (bars.size() > 1) {
+    html->open("figure");
+    write_bars(html, bars, {"bytes"});
+    html->close("figure");
+  }
+  html->open("details");
+  html->element("summary", cat("Bytes as a table, ", bytes_text(sum), " in all"));
+  begin_table(html, cat("Memory of ", plan.head.name), {"For", "Bytes", "Share"}, 1);
+  for (const auto& [what, bytes] : plan.memory) {
+    html->line();
+    html->open("tr");
+    html->open("th", {{"scope", "row"}});
+    html->element("bdi", what);
+    html->close("th");
+    html->element("td", count_of(static_cast<int64_t>(bytes)), {{"class", "num"}});
+    html->element("td", cat(number_text(sum > 0 ? 100 * bytes / sum : 0), " %"),
+                  {{"class", "num"}});
+    html->close("tr");
+  }
+  end_table(html);
+  html->close("details");
+}
+
+}  // namespace
+
+void write_plans(HtmlWriter* html, const std::vector<PlanMemory>& plans) {
+  if (plans.empty()) return;
+  write_heading(html, "memory", "Memory of plans",
+                "What an instance keeps: weights as the model has them, copies of them in other "
+                "orders, states, the arena of values between kernels, kernels\u2019 own scratch "
+                "areas, and code.");
+  for (const PlanMemory& plan : plans) {
+    write_run_heading(html, plan.head);
+    write_plan_memory(html, plan);
+  }
+}
+
+}  // namespace clients
