@@ -142,9 +142,18 @@ std::vector<StripRow> strip_rows(const Group& cells, const std::vector<std::stri
   return rows;
 }
 
-void write_cells_table(HtmlWriter* html, const std::string& place, const Group& cells) {
+// A table's frame: behind its figure, or in the open where one value has no figure.
+void begin_values(HtmlWriter* html, size_t count) {
+  if (count < 2) return;
   html->open("details");
-  html->element("summary", cat("All values as a table (", cells.size(), ")"));
+  html->element("summary", cat("All values as a table (", count, ")"));
+}
+void end_values(HtmlWriter* html, size_t count) {
+  if (count >= 2) html->close("details");
+}
+
+void write_cells_table(HtmlWriter* html, const std::string& place, const Group& cells) {
+  begin_values(html, cells.size());
   begin_table(html, cat("Latency and error on ", place),
               {"Model", "Type", "Batch and sizes", "Backend", "Median ms", "Spread ms", "Runs",
                "Error, absolute", "Error, relative", "Measured"},
@@ -169,13 +178,13 @@ void write_cells_table(HtmlWriter* html, const std::string& place, const Group& 
     html->close("tr");
   }
   end_table(html);
-  html->close("details");
+  end_values(html, cells.size());
 }
 
 void write_strip_figure(HtmlWriter* html, const std::string& caption, const Group& cells,
                         const std::vector<std::string>& backends, Value value) {
   std::vector<StripRow> rows = strip_rows(cells, backends, value);
-  if (rows.empty()) return;
+  if (rows.empty() || cells.size() < 2) return;
   size_t hidden = rows.size() > kRowsMax ? rows.size() - kRowsMax : 0;
   rows.resize(rows.size() - hidden);
   html->open("figure");
@@ -322,8 +331,7 @@ std::vector<Dot> dots_of(const Group& cells, const std::vector<std::string>& bac
 }
 
 void write_precision_table(HtmlWriter* html, const std::string& place, const Group& cells) {
-  html->open("details");
-  html->element("summary", cat("All values as a table (", cells.size(), ")"));
+  begin_values(html, cells.size());
   begin_table(html, cat("Precision against speed on ", place),
               {"Model", "Batch and sizes", "Backend", "Type", "Median ms", "Error, relative"}, 4);
   for (const Cell* cell : cells) {
@@ -336,7 +344,19 @@ void write_precision_table(HtmlWriter* html, const std::string& place, const Gro
     html->close("tr");
   }
   end_table(html);
-  html->close("details");
+  end_values(html, cells.size());
+}
+
+void write_precision_figure(HtmlWriter* html, const std::string& place, const Group& cells) {
+  if (cells.size() < 2) return;
+  std::vector<std::string> backends = backends_of(cells);
+  html->open("figure");
+  write_legend(html, backends);
+  write_scatter(html, dots_of(cells, backends),
+                {cat("Error against latency of ", cells.size(), " measurements on ", place,
+                     "; the table below has them all."),
+                 "milliseconds \u2192", "\u2191 relative error", "exact"});
+  html->close("figure");
 }
 
 }  // namespace
@@ -352,17 +372,10 @@ void write_precision(HtmlWriter* html, const Measured& measured) {
     return;
   }
   for (const auto& [place, cells] : groups) {
-    std::vector<std::string> backends = backends_of(cells);
     html->open("h3");
     html->element("bdi", place);
     html->close("h3");
-    html->open("figure");
-    write_legend(html, backends);
-    write_scatter(html, dots_of(cells, backends),
-                  {cat("Error against latency of ", cells.size(), " measurements on ", place,
-                       "; the table below has them all."),
-                   "milliseconds \u2192", "\u2191 relative error", "exact"});
-    html->close("figure");
+    write_precision_figure(html, place, cells);
     write_precision_table(html, place, cells);
   }
 }
@@ -406,18 +419,21 @@ std::string strategy_text(const Sweep& sweep) {
   return sweep.strategy.empty() ? "search" : sweep.strategy;
 }
 
-void write_sweeps_table(HtmlWriter* html, const std::vector<const Sweep*>& sweeps) {
-  html->open("details");
-  html->element("summary", "All searches as a table");
+// `has_figures`: of which the table is behind.
+void write_sweeps_table(HtmlWriter* html, const std::vector<Sweep>& sweeps, bool has_figures) {
+  if (has_figures) {
+    html->open("details");
+    html->element("summary", "All searches as a table");
+  }
   begin_table(html, "Search budget sweeps",
               {"Model", "Device", "Strategy", "Seed", "Budget", "Tried", "Best ms", "Of the best",
                "Gain over plain"},
               3);
-  for (const Sweep* sweep : sweeps) {
-    for (const SweepPoint& point : sweep->points) {
-      begin_row(html, sweep->model);
-      html->element("td", sweep->device);
-      html->element("td", strategy_text(*sweep));
+  for (const Sweep& sweep : sweeps) {
+    for (const SweepPoint& point : sweep.points) {
+      begin_row(html, sweep.model);
+      html->element("td", sweep.device);
+      html->element("td", strategy_text(sweep));
       auto number = [html](const std::string& text) {
         html->element("td", text, {{"class", "num"}});
       };
@@ -425,27 +441,17 @@ void write_sweeps_table(HtmlWriter* html, const std::vector<const Sweep*>& sweep
       number(cat(point.budget));
       number(cat(point.candidates));
       number(ms_text(point.best_ns / 1e6));
-      number(cat(number_text(point.best_ns / sweep->least_ns), "\u00d7"));
-      number(sweep->baseline_ns > 0 ? cat(number_text(sweep->baseline_ns / point.best_ns), "\u00d7")
-                                    : "");
+      number(cat(number_text(point.best_ns / sweep.least_ns), "\u00d7"));
+      number(sweep.baseline_ns > 0 ? cat(number_text(sweep.baseline_ns / point.best_ns), "\u00d7")
+                                   : "");
       html->close("tr");
     }
   }
   end_table(html);
-  html->close("details");
+  if (has_figures) html->close("details");
 }
 
-}  // namespace
-
-void write_sweeps(HtmlWriter* html, const Measured& measured) {
-  write_heading(html, "searches", "Search budget sweeps",
-                "What searches had found after a budget of candidates, as a multiple of the best "
-                "that any of them found. Thin lines are single runs, strong ones their median.");
-  if (measured.sweeps.empty()) {
-    write_none(html,
-               "No search is recorded. To record some:", "lfarm-bench search --record FILE.db");
-    return;
-  }
+void write_sweep_figures(HtmlWriter* html, const Measured& measured) {
   std::set<std::string> machines;
   std::set<std::string> strategies;
   for (const Sweep& sweep : measured.sweeps) {
@@ -455,7 +461,6 @@ void write_sweeps(HtmlWriter* html, const Measured& measured) {
   std::vector<std::string> names(strategies.begin(), strategies.end());
   write_legend(html, names);
   html->open("div", {{"class", "multiples"}});
-  std::vector<const Sweep*> all;
   for (size_t k = 0; k < measured.sweeps.size();) {
     const Sweep& first = measured.sweeps[k];
     std::vector<SweepLine> lines;
@@ -466,7 +471,6 @@ void write_sweeps(HtmlWriter* html, const Measured& measured) {
           sweep.machine != first.machine) {
         break;
       }
-      all.push_back(&sweep);
       auto more = lines_of(sweep, place_in(names, strategy_text(sweep)));
       const auto& [budget, ratio] = more.back().points.back();
       found += cat(found.empty() ? "" : "; ", strategy_text(sweep), " ", number_text(ratio),
@@ -484,7 +488,32 @@ void write_sweeps(HtmlWriter* html, const Measured& measured) {
     html->close("figure");
   }
   html->close("div");
-  write_sweeps_table(html, all);
+}
+
+// Whether a search was looked at after more than one budget: a line needs two points.
+bool has_line(const std::vector<Sweep>& sweeps) {
+  return std::any_of(sweeps.begin(), sweeps.end(), [](const Sweep& sweep) {
+    const auto& points = sweep.points;
+    return std::any_of(points.begin(), points.end(), [&](const SweepPoint& point) {
+      return point.budget != points.front().budget;
+    });
+  });
+}
+
+}  // namespace
+
+void write_sweeps(HtmlWriter* html, const Measured& measured) {
+  write_heading(html, "searches", "Search budget sweeps",
+                "What searches had found after a budget of candidates, as a multiple of the best "
+                "that any of them found. Thin lines are single runs, strong ones their median.");
+  if (measured.sweeps.empty()) {
+    write_none(html,
+               "No search is recorded. To record some:", "lfarm-bench search --record FILE.db");
+    return;
+  }
+  bool has_figures = has_line(measured.sweeps);
+  if (has_figures) write_sweep_figures(html, measured);
+  write_sweeps_table(html, measured.sweeps, has_figures);
 }
 
 }  // namespace clients

@@ -165,6 +165,17 @@ TEST(ReportPage, OfNothingSaysWhatToRun) {
   EXPECT_FALSE(all_pass(nothing, {parse_gate("latency_ms <= 1").value()}));
 }
 
+TEST(ReportPage, OfOneValueHasATableAndNoCharts) {
+  for (const Record& one :
+       {measured("m", "lfarm", "f32", 1, 1, 1e-6), searched("m", "farm", 8, 1, 2)}) {
+    std::string page = report_page(summarise({one}), {}, "r.db");
+    EXPECT_TRUE(read_page(page).nests);
+    EXPECT_EQ(page.find("<figure"), std::string::npos);
+    EXPECT_EQ(page.find("<details"), std::string::npos);
+    EXPECT_NE(page.find("<bdi>m</bdi>"), std::string::npos);
+  }
+}
+
 TEST(ReportPage, OneMeasurementIsEnough) {
   Record record = measured("m", "lfarm", "", 1, 1, 0);
   record.batch.reset();
