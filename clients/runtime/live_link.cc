@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/cat.h"
+#include "common/base/incarnation.h"
 #include "common/base/log.h"
 
 namespace clients {
@@ -30,7 +31,7 @@ constexpr milliseconds kFirstPause{200};
 }  // namespace
 
 LiveLink::LiveLink(Session& session)
-    : session_(session), random_(std::random_device()()), thread_([this] { run(); }) {}
+    : session_(session), random_(common::Incarnation::draw().low), thread_([this] { run(); }) {}
 
 LiveLink::~LiveLink() { stop(); }
 
@@ -128,7 +129,7 @@ void LiveLink::take(const common::PlanNews& news) {
     SharedPlan known = request->plan();
     if (known && known->id == news.plan) continue;
     watched.news = news.plan;
-    auto delay = milliseconds(std::uniform_int_distribution<int>(0, kSpreadMs)(random_));
+    auto delay = milliseconds(random_.below(kSpreadMs + 1));
     watched.due = std::min(watched.due, SteadyClock::now() + delay);
   }
 }

@@ -4,11 +4,11 @@
 #include <chrono>
 #include <map>
 #include <memory>
-#include <random>
 #include <thread>
 
 #include "clients/runtime/farm/farm_client.h"
 #include "clients/runtime/session.h"
+#include "common/base/random.h"
 #include "common/wire/context.h"
 
 namespace clients {
@@ -48,7 +48,7 @@ class LiveLink {
   common::Waker waker_;
   std::map<std::shared_ptr<PlanRequest>, Watched> watched_;
   Time revocations_due_;
-  std::minstd_rand random_;
+  common::Random random_;
   std::thread thread_;  // the last member: it uses the others
 };
 

@@ -4,10 +4,10 @@
 
 #include <CLI/CLI.hpp>
 #include <iostream>
-#include <random>
 
 #include "common/base/cat.h"
 #include "common/base/files.h"
+#include "common/base/incarnation.h"
 #include "common/process/processors.h"
 #include "common/wire/codec.h"
 #include "common/wire/limits.h"
@@ -19,7 +19,7 @@ namespace {
 std::string default_name() {
   char host[256] = "worker";
   if (::gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
-  return common::cat(host, "-", ::getpid(), "-", std::random_device{}() % 65536);
+  return common::cat(host, "-", ::getpid(), "-", common::Incarnation::draw().low % 65536);
 }
 
 common::Status load_keys(const std::string& key_file, const std::string& farm_key,
