@@ -1,5 +1,5 @@
 # The front door. `make demo` shows lfarm at work; CI runs `make check` and `make lint` (.ci/run).
-.PHONY: help demo check lint build packages packages-to-build test fuzz chaos scale-check gpu-check gpu-bundle images package format clean
+.PHONY: help demo check lint build packages packages-to-build test fuzz chaos scale-check gpu-check gpu-bundle images package wheel format clean
 .DEFAULT_GOAL := help
 
 LABELS ?= unit|golden|conformance|sim|farm|chaos|k8s|fuzz
@@ -71,6 +71,12 @@ package: packages-to-build  ## Debian packages of client, farm and -dev in build
 	@cmake --build build --target programs lfarm_library manual
 	@cd build && cpack -B packages && rm -rf packages/_CPack_Packages
 	@ls -l build/packages/*.deb
+
+wheel: packages-to-build  ## a wheel and a tarball for any Linux with glibc 2.34, in build-portable/packages
+	@cmake --preset portable
+	@cmake --build build-portable --target programs lfarm_library manual
+	@/usr/bin/python3 -B packaging/wheel.py build-portable build-portable/packages --glibc 2.34
+	@packaging/portable/tarball.sh build-portable build-portable/packages
 
 images:  ## container images for Kubernetes, with docker, podman or buildah; see k8s/images/build.sh
 	@k8s/images/build.sh

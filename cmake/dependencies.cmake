@@ -1,13 +1,13 @@
-# Third-party packages, all from Debian 12. Each is linked by one component only.
+# Third-party packages, all from Debian 12. Each is linked by one component only. With LFARM_PORTABLE
+# the same names stand for static archives.
+option(LFARM_PORTABLE "Link all but libc, libm and libgcc_s statically" OFF)
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
-find_package(spdlog REQUIRED)
 # The package's CMake file fails on machines without libatomic, so pkg-config and the tool serve.
 pkg_check_modules(CAPNP REQUIRED IMPORTED_TARGET capnp)
 find_program(CAPNP_TOOL capnp REQUIRED)
 find_package(GTest REQUIRED)
 find_package(CLI11 REQUIRED)
-find_package(simdjson REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(benchmark QUIET)
 pkg_check_modules(SODIUM REQUIRED IMPORTED_TARGET libsodium)
@@ -20,3 +20,9 @@ pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 find_library(ROCKSDB_LIBRARY rocksdb REQUIRED)
 pkg_check_modules(SQLITE REQUIRED IMPORTED_TARGET sqlite3)
 pkg_check_modules(HIREDIS REQUIRED IMPORTED_TARGET hiredis)
+if(LFARM_PORTABLE)
+  include(packaging/portable/portable.cmake)
+else()
+  find_package(spdlog REQUIRED)
+  find_package(simdjson REQUIRED)
+endif()

@@ -8,6 +8,10 @@ lfarm_sanitized_test(farm.examples PRELOAD LFARM_PRELOAD)
 add_test(NAME farm.package COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/package.sh ${CMAKE_BINARY_DIR})
 set_tests_properties(farm.package PROPERTIES LABELS farm)
 lfarm_time_limit(farm.package 1800)
+add_test(NAME farm.wheel COMMAND /usr/bin/python3 -B ${CMAKE_CURRENT_SOURCE_DIR}/wheel_test.py ${CMAKE_BINARY_DIR})
+set_tests_properties(farm.wheel PROPERTIES LABELS farm SKIP_RETURN_CODE 77)
+lfarm_time_limit(farm.wheel 1800)
+lfarm_sanitized_test(farm.wheel PRELOAD LFARM_PRELOAD)
 # The interpreter of the system, which has Debian's NumPy; tests that lack something say so.
 add_test(NAME farm.python COMMAND /usr/bin/python3 -B -m pytest -q -rs -p no:cacheprovider
   ${CMAKE_SOURCE_DIR}/tests/python)
