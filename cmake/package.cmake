@@ -1,24 +1,38 @@
 # What `cmake --install` puts where, and the Debian packages that `cpack` makes of it. Components:
-#   client       lfarm, its manual and its completion   lfarm-client, with the next
+#   client       lfarm, its manual and its completions  lfarm-client, with the next
 #   runtime      liblfarm                               (clients/runtime/CMakeLists.txt)
-#   farm         coordinator, worker, systemd units     lfarm-farm
+#   farm         coordinator, worker, units, manual     lfarm-farm
 #   development  headers, CMake's and pkg-config's files liblfarm-dev (clients/runtime/CMakeLists.txt)
 include(GNUInstallDirs)
 
 set(written ${CMAKE_BINARY_DIR}/written)
-add_custom_command(OUTPUT ${written}/lfarm.bash ${written}/man/lfarm.1
-  COMMAND ${CMAKE_COMMAND} -E make_directory ${written}
+set(shells bash zsh fish)
+set(completions)
+foreach(shell ${shells})
+  add_custom_command(OUTPUT ${written}/lfarm.${shell}
+    COMMAND ${CMAKE_COMMAND} -E make_directory ${written}
+    COMMAND lfarm completion ${shell} > ${written}/lfarm.${shell}
+    DEPENDS lfarm VERBATIM)
+  list(APPEND completions ${written}/lfarm.${shell})
+endforeach()
+add_custom_command(OUTPUT ${written}/man/lfarm.1
   COMMAND lfarm man ${written}/man
-  COMMAND lfarm completion bash > ${written}/lfarm.bash
-  DEPENDS lfarm VERBATIM)
-add_custom_target(manual ALL DEPENDS ${written}/lfarm.bash)
+  DEPENDS lfarm lfarm-coordinator lfarm-worker VERBATIM)
+add_custom_target(manual ALL DEPENDS ${completions} ${written}/man/lfarm.1)
 add_dependencies(binaries manual)
 
 install(TARGETS lfarm COMPONENT client)
-install(DIRECTORY ${written}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT client)
+install(DIRECTORY ${written}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT client
+  PATTERN lfarm-coordinator.1 EXCLUDE PATTERN lfarm-worker.1 EXCLUDE)
 install(FILES ${written}/lfarm.bash RENAME lfarm COMPONENT client
   DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+install(FILES ${written}/lfarm.zsh RENAME _lfarm COMPONENT client
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions)
+install(FILES ${written}/lfarm.fish COMPONENT client
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
 install(TARGETS lfarm-coordinator lfarm-worker COMPONENT farm)
+install(FILES ${written}/man/lfarm-coordinator.1 ${written}/man/lfarm-worker.1 COMPONENT farm
+  DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 install(FILES packaging/lfarm-coordinator.service packaging/lfarm-worker.service COMPONENT farm
   DESTINATION lib/systemd/system)
 foreach(pair client:lfarm-client farm:lfarm-farm development:liblfarm-dev)

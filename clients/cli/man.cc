@@ -1,12 +1,16 @@
-// lfarm man: the manual's pages, from the commands' descriptions. Packages are made with it.
+// lfarm man: the manual's pages, from the commands' descriptions, and of the farm's programs from
+// their help. Packages are made with it.
+#include <array>
 #include <cstdio>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "clients/cli/base/child_stage.h"
 #include "clients/cli/base/commands.h"
 #include "clients/cli/base/report.h"
+#include "clients/cli/program_help.h"
 #include "common/base/bytes.h"
 #include "common/base/cat.h"
 #include "common/base/files.h"
@@ -17,6 +21,9 @@ namespace {
 
 using common::cat;
 using common::Status;
+
+// Programs that lie beside this one and have pages of their own.
+constexpr std::array<const char*, 2> kPrograms = {"lfarm-coordinator", "lfarm-worker"};
 
 struct ManOptions {
   std::string folder;
@@ -59,8 +66,9 @@ std::string heading_of(const std::string& name, const std::string& what) {
              "\n");
 }
 
-std::string usage_of(const CommandText& command) {
-  std::string usage = cat(".SH SYNOPSIS\n.B lfarm ", plain(command.name), "\n");
+// `spelt`: the program and the command as one types them.
+std::string usage_of(const std::string& spelt, const CommandText& command) {
+  std::string usage = cat(".SH SYNOPSIS\n.B ", plain(spelt), "\n");
   bool has_options = false;
   for (const OptionText& option : command.options) has_options |= !option.is_positional;
   if (has_options) usage += "[\\fIOPTIONS\\fR]\n";
@@ -93,8 +101,8 @@ std::string options_text(const CommandText& command) {
   return text;
 }
 
-std::string command_page(const CommandText& command) {
-  return cat(heading_of(page_name(command), command.what), usage_of(command), ".SH DESCRIPTION\n",
+std::string page_of(const std::string& name, const std::string& spelt, const CommandText& command) {
+  return cat(heading_of(name, command.what), usage_of(spelt, command), ".SH DESCRIPTION\n",
              plain(command.what), "\n", options_text(command), ".SH \"SEE ALSO\"\n.BR lfarm (1)\n");
 }
 
@@ -108,6 +116,11 @@ std::string main_page(const std::vector<CommandText>& commands) {
     page += cat(".TP\n\\fB", plain(command.name), "\\fR\n", plain(first_line(command.what)),
                 ". See\n.BR ", plain(page_name(command)), " (1).\n");
   }
+  page += ".SH \"SEE ALSO\"\n";
+  for (const char* program : kPrograms) {
+    page += cat(".BR ", plain(program), " (1)",
+                std::string_view(program) == kPrograms.back() ? "\n" : ",\n");
+  }
   return page;
 }
 
@@ -120,7 +133,13 @@ Status write_manual(const ManOptions& options) {
   LFARM_RETURN_IF_ERROR(write_page(options.folder, "lfarm", main_page(options.commands)));
   for (const CommandText& command : options.commands) {
     if (command.is_group) continue;
-    LFARM_RETURN_IF_ERROR(write_page(options.folder, page_name(command), command_page(command)));
+    std::string page = page_of(page_name(command), cat("lfarm ", command.name), command);
+    LFARM_RETURN_IF_ERROR(write_page(options.folder, page_name(command), page));
+  }
+  for (const char* program : kPrograms) {
+    LFARM_ASSIGN_OR_RETURN(std::string help, run_stage({program, "--help"}, {}));
+    std::string page = page_of(program, program, command_of_help(program, help));
+    LFARM_RETURN_IF_ERROR(write_page(options.folder, program, page));
   }
   return {};
 }

@@ -13,7 +13,8 @@ for component in client runtime farm development; do
   cmake --install "$build" --component $component --prefix "$prefix" >/dev/null
 done
 for file in bin/lfarm bin/lfarm-coordinator bin/lfarm-worker include/lfarm.h share/man/man1/lfarm.1 \
-            share/man/man1/lfarm-cache-ls.1 lib/systemd/system/lfarm-worker.service; do
+            share/man/man1/lfarm-cache-ls.1 share/man/man1/lfarm-coordinator.1 \
+            share/man/man1/lfarm-worker.1 lib/systemd/system/lfarm-worker.service; do
   [ -s "$prefix/$file" ] || fail "no $file"
 done
 
@@ -33,6 +34,31 @@ complete_words() {  # complete_words WORD...: what the last word can become
 [ "$(complete_words lfarm cache st)" = stats ] || fail "lfarm cache st: $(complete_words lfarm cache st)"
 [ "$(complete_words lfarm plan score --aga)" = --against ] || fail "no option of a command of two words"
 [ -z "$(complete_words lfarm submit model)" ] || fail "a file's name was taken for an option"
+
+# The same in zsh, whose functions that show words are replaced by ones that print them.
+zsh_words() {
+  zsh -f -c 'compdef() { }; _files() { }; _describe() { print -l -- "${(@)${(@P)argv[-1]}%%:*}" }
+    source $1; words=("${(@)argv[2,-1]}"); CURRENT=$#words; _lfarm' \
+    zsh "$prefix/share/zsh/vendor-completions/_lfarm" "$@"
+}
+if command -v zsh >/dev/null; then
+  zsh_words lfarm sub | grep -qx submit || fail "zsh: no lfarm submit"
+  zsh_words lfarm cache st | grep -qx stats || fail "zsh: no lfarm cache stats"
+  zsh_words lfarm plan score --aga | grep -qx -e --against || fail "zsh: no option of two words"
+  [ -z "$(zsh_words lfarm submit model)" ] || fail "zsh: a file's name was taken for an option"
+else
+  echo "package.sh: no zsh here, so that its completion is not asked"
+fi
+fish_words() { HOME=$scratch fish --no-config -c "source $prefix/share/fish/vendor_completions.d/lfarm.fish
+  complete -C '$1'" | cut -f1; }
+if command -v fish >/dev/null; then
+  fish_words 'lfarm sub' | grep -qx submit || fail "fish: no lfarm submit"
+  fish_words 'lfarm cache st' | grep -qx stats || fail "fish: no lfarm cache stats"
+  fish_words 'lfarm plan score --aga' | grep -qx -e --against || fail "fish: no option of two words"
+  fish_words 'lfarm submit mod' | grep -q '^-' && fail "fish: a file's name was taken for an option"
+else
+  echo "package.sh: no fish here, so that its completion is not asked"
+fi
 
 # The manual has a page for each command, and troff takes it.
 if command -v man >/dev/null; then
