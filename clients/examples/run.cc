@@ -1,4 +1,4 @@
-// Runs a model on ones: run MODEL.pt2 SIZE... (one float32 input of these sizes).
+// Runs a model once on ones: run MODEL.pt2 SIZE... (one float32 input of these sizes).
 #include <cstdio>
 #include <exception>
 #include <lfarm.hpp>
