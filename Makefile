@@ -1,5 +1,5 @@
 # The front door. `make demo` shows lfarm at work; CI runs `make check` and `make lint` (.ci/run).
-.PHONY: help demo check lint build packages packages-to-build test fuzz chaos scale-check gpu-check gpu-bundle images package wheel format clean
+.PHONY: help demo check lint build packages packages-to-build test fuzz chaos scale-check gpu-check gpu-bundle images package wheel check-fresh format clean
 .DEFAULT_GOAL := help
 
 LABELS ?= unit|golden|conformance|sim|farm|chaos|k8s|fuzz
@@ -77,6 +77,10 @@ wheel: packages-to-build  ## a wheel and a tarball for any Linux with glibc 2.34
 	@cmake --build build-portable --target programs lfarm_library manual
 	@/usr/bin/python3 -B packaging/wheel.py build-portable build-portable/packages --glibc 2.34
 	@packaging/portable/tarball.sh build-portable build-portable/packages
+
+SUITES ?= bookworm trixie sid
+check-fresh: package wheel  ## installs both into fresh Debians and uses them there; SUITES=, needs root
+	@tests/fresh/check-fresh.sh build/packages build-portable/packages $(SUITES)
 
 images:  ## container images for Kubernetes, with docker, podman or buildah; see k8s/images/build.sh
 	@k8s/images/build.sh
