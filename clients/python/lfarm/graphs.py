@@ -154,6 +154,32 @@ def _in_order(order: Optional[list[int]]) -> Any:
     return lambda result: result.permute(back)
 
 
+class _Stated(torch.fx.Interpreter):
+    """Runs a graph and states which sizes attention takes to be equal, so that an exported program knows
+    it: PyTorch looks at them no sooner than at a call, and caches of keys have a symbol a layer."""
+
+    def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if getattr(target, "__name__", "").startswith("scaled_dot_product_attention"):
+            _state_attention(*args, **kwargs)
+        return super().call_function(target, args, kwargs)
+
+
+def _state_attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attn_mask: Optional[torch.Tensor] = None,
+    *_: Any,
+    **__: Any,
+) -> None:
+    torch._check(key.shape[-2] == value.shape[-2])
+    if attn_mask is None:
+        return
+    for size, whole in ((attn_mask.shape[-1], key.shape[-2]), (attn_mask.shape[-2], query.shape[-2])):
+        if _number(size) != 1 or _number(whole) == 1:  # else it is broadcast
+            torch._check(size == whole)
+
+
 class _Wrapped(torch.nn.Module):
     """The graph as a function of its given tensors; sizes are read off them again."""
 
@@ -183,7 +209,7 @@ class _Wrapped(torch.nn.Module):
                 values.append(given[what[0]].shape[what[1]])
             else:
                 values.append(what)
-        results = self.graph(*values)
+        results = _Stated(self.graph).run(*values)
         return tuple(
             result if order is None else result.permute(order)
             for result, order in zip(results, self._orders)

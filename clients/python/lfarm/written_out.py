@@ -1,13 +1,16 @@
-"""Operators of optimisers, written out: lists of tensors one by one, fused products and sums in two.
+"""Operators that archives cannot hold or plans do not know, written out: of optimisers lists of tensors one
+by one and fused products and sums in two, of sizes sums of several.
 
-`_foreach_add.Scalar([a, b], 1)` becomes `[add(a, 1), add(b, 1)]`.
+`_foreach_add.Scalar([a, b], 1)` becomes `[add(a, 1), add(b, 1)]`, `sym_sum((a, b, c))` `a + b + c`.
 """
 
 from __future__ import annotations
 
+import operator
 from typing import Any, Callable
 
 import torch
+from torch.fx import Graph, Node
 
 _PREFIX = "_foreach_"
 
@@ -67,4 +70,29 @@ def written_out(program: torch.export.ExportedProgram) -> torch.export.ExportedP
     table: dict[Any, Callable[..., Any]] = {}
     for target in {node.target for node in program.graph.nodes}:
         table.update(_rules(target))
-    return program.run_decompositions(table) if table else program
+    if table:
+        program = program.run_decompositions(table)
+    for module in program.graph_module.modules():
+        if isinstance(module, torch.fx.GraphModule) and _write_size_sums(module.graph):
+            module.recompile()
+    return program
+
+
+def _value(one: Any) -> Any:
+    return one.meta["val"] if isinstance(one, Node) else one
+
+
+def _write_size_sums(graph: Graph) -> bool:
+    """Whether the graph had such sums."""
+    sums = [node for node in graph.nodes if node.target is torch.sym_sum]
+    for node in sums:
+        first, *others = node.args[0]
+        total = first
+        with graph.inserting_before(node):
+            for other in others:
+                value = _value(total) + _value(other)
+                total = graph.call_function(operator.add, (total, other))
+                total.meta = {**node.meta, "val": value}
+        node.replace_all_uses_with(total)
+        graph.erase_node(node)
+    return bool(sums)
