@@ -117,3 +117,28 @@ def test_what_it_does_not_know_is_left_to_torch():
     with pytest.warns(UserWarning, match="lfarm leaves a graph to torch"):
         y = compiled(noise)(torch.zeros(1000))
     assert 0 < y.min() and y.max() < 1
+
+
+@pytest.mark.parametrize("cache", ["dynamic", "static"])
+@pytest.mark.parametrize("kind", ["Llama", "Qwen3", "GPT2"])
+def test_generate_of_transformers_gives_eagers_tokens(kind, cache, farm):
+    transformers = pytest.importorskip("transformers")
+    sizes = {"vocab_size": 100, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
+    if kind != "GPT2":
+        sizes |= {"intermediate_size": 48, "num_key_value_heads": 2, "head_dim": 8}
+    config = getattr(transformers, f"{kind}Config")(**sizes, pad_token_id=0, eos_token_id=None)
+    suffix = "LMHeadModel" if kind == "GPT2" else "ForCausalLM"
+    model = getattr(transformers, f"{kind}{suffix}")(config).eval()
+    prompt = torch.randint(1, 100, (1, 7))
+    named = {"max_new_tokens": 12, "do_sample": False}
+    if cache == "static":
+        named["cache_implementation"] = "static"
+    expected = model.generate(prompt, **named)
+    model.forward = torch.compile(
+        model.forward, backend="lfarm", options={"deadline": 300, **BUDGET}
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("default", UserWarning)
+        warnings.filterwarnings("error", message="lfarm leaves a graph to torch")
+        for _ in range(2):
+            torch.testing.assert_close(model.generate(prompt, **named), expected)

@@ -329,17 +329,30 @@ def test_weights_are_read_anew_once_training_is_over(farm):
             torch.testing.assert_close(ours(x), model(x), rtol=1e-4, atol=1e-5)
 
 
+@torch.library.custom_op("lfarm_tests::doubled", mutates_args=())
+def doubled(x: torch.Tensor) -> torch.Tensor:
+    return x * 2
+
+
+@doubled.register_fake
+def _(x):
+    return torch.empty_like(x)
+
+
+doubled.register_autograd(lambda _, gradient: gradient * 2)
+
+
 def test_one_graph_that_lfarm_cannot_hold_is_torchs(farm, calls):
     def forward(x, w):
-        return torch.linalg.inv(x @ w).sum()
+        return doubled(x @ w).sum()
 
     x, w = torch.eye(4), torch.randn(4, 4, requires_grad=True)
     ours = compiled(forward)
-    with pytest.warns(UserWarning, match="lfarm leaves a graph to torch: .*linalg_inv") as told:
+    with pytest.warns(UserWarning, match="lfarm leaves a graph to torch: .*doubled") as told:
         for _ in range(3):
             w.grad = None
             ours(x, w).backward()
-    assert len([one for one in told if "linalg_inv" in str(one.message)]) == 1
+    assert len([one for one in told if "doubled" in str(one.message)]) == 1
     expected = torch.autograd.grad(forward(x, w), w)[0]
     torch.testing.assert_close(w.grad, expected, rtol=1e-3, atol=1e-4)
     assert len(calls) == 3, "the backward graph is a plan's"
@@ -374,7 +387,7 @@ def test_explain_lists_graphs_and_why(farm):
     ]
     assert str(told).splitlines()[0] == "2 graphs: 2 by lfarm" and told.breaks == ()
     with torch.no_grad():
-        told = lfarm.explain(lambda y: torch.linalg.inv(y), torch.eye(3), options=OPTIONS)
+        told = lfarm.explain(lambda y: doubled(y), torch.eye(3), options=OPTIONS)
     (graph,) = told.graphs
-    assert not graph.is_on_lfarm and "linalg_inv" in graph.reason
+    assert not graph.is_on_lfarm and "doubled" in graph.reason
     assert str(graph).startswith("inference: torch, because ")
