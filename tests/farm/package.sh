@@ -20,6 +20,8 @@ done
 
 # One version: of the programs, the Python package and the changelog.
 version=$("$prefix/bin/lfarm" --version)
+grep -qx "__version__ = \"${version#lfarm }\"" "$root/clients/python/lfarm/__init__.py" ||
+  fail "clients/python/lfarm/__init__.py has another version than $version"
 grep -qx "version = \"${version#lfarm }\"" "$root/clients/python/pyproject.toml" ||
   fail "clients/python/pyproject.toml has another version than $version"
 [ "$(grep -m1 '^## ' "$root/CHANGELOG.md")" = "## ${version#lfarm }" ] ||

@@ -35,6 +35,7 @@ struct GenerateCommand {
   std::vector<std::string> stop;
   GenerateOptions run;
   int64_t repeat = 1;
+  int64_t threads = 0;  // 0: all
   bool json = false;
 };
 
@@ -129,7 +130,8 @@ class Loader {
       LFARM_ASSIGN_OR_RETURN(Roles roles, roles_of(*models_.back()));
       LFARM_RETURN_IF_ERROR(check_run(roles, prompts, options_.run));
     }
-    LFARM_ASSIGN_OR_RETURN(device_, common::open_device(options_.farm.device, default_threads()));
+    int threads = options_.threads > 0 ? static_cast<int>(options_.threads) : default_threads();
+    LFARM_ASSIGN_OR_RETURN(device_, common::open_device(options_.farm.device, threads));
     for (size_t family = 0; family < models_.size(); ++family) {
       LFARM_RETURN_IF_ERROR(load(family));
     }
@@ -239,6 +241,10 @@ void declare_generate(CommandLine* line) {
   command.value("--stop", &options->stop, "ID", "A sequence ends with this token; may be repeated");
   command.value("--chunk", &options->run.chunk, "N",
                 "Tokens of a prompt that one call takes at most; 0: as many as the model takes");
+  command
+      .value("--threads", &options->threads, "N",
+             "Of the processor, that share a call (default: all)")
+      .in_range(int64_t{1}, int64_t{1024});
   command
       .value("--repeat", &options->repeat, "N",
              "Generate N times for the times' sake; the tokens are printed once")

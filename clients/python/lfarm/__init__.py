@@ -16,6 +16,8 @@ from lfarm.profile import Call, Kernel, Profile
 from lfarm.runlog import TrainingLog, ValidationLog
 from lfarm.steps import AdamW, Sgd, TrainStep, train_step
 
+__version__ = "0.1.0"
+
 __all__ = [
     "AdamW",
     "Call",

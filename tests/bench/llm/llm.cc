@@ -96,7 +96,9 @@ Status measure(const LlmCommand& command, LlmRun* run) {
   for (const std::string& model : command.models) {
     for (const std::string& way : command.ways) {
       if (common::contains(command.skip, model) || common::contains(command.skip, way)) continue;
-      for (int64_t budget : command.budgets) {
+      // Only lfarm searches.
+      const bool searches = way == kLlmWays[2] || way == kLlmWays[3];
+      for (int64_t budget : searches ? command.budgets : std::vector<int64_t>{0}) {
         LFARM_RETURN_IF_ERROR(clients::check_stop());
         if (!is_first && command.cooldown_s > 0) {
           std::this_thread::sleep_for(std::chrono::duration<double>(command.cooldown_s));

@@ -132,10 +132,22 @@ class Way {
     for (int64_t k = 0; k < prompt; ++k) file << (k * 7919 + 1) % words << ' ';
     file.close();
     if (!file) return common::unavailable(cat("cannot write ", ids));
-    std::vector<std::string> command{
-        options_.lfarm, "generate",           work_,      "--prompt-ids", ids,
-        "--tokens",     cat(options_.tokens), "--json",   "--repeat",     cat(options_.samples + 1),
-        "--state",      cat(work_, "/state"), "--device", options_.device};
+    std::vector<std::string> command{options_.lfarm,
+                                     "generate",
+                                     work_,
+                                     "--prompt-ids",
+                                     ids,
+                                     "--tokens",
+                                     cat(options_.tokens),
+                                     "--json",
+                                     "--repeat",
+                                     cat(options_.samples + 1),
+                                     "--state",
+                                     cat(work_, "/state"),
+                                     "--threads",
+                                     cat(options_.threads),
+                                     "--device",
+                                     options_.device};
     if (budget_ > 0) command.insert(command.end(), {"--budget", cat(budget_)});
     LFARM_ASSIGN_OR_RETURN(LineProcess process, LineProcess::start("lfarm", std::move(command)));
     process.allow(options_.timeout_s * 1000);

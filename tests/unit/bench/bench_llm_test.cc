@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <filesystem>
 #include <fstream>
 
 #include "common/base/cat.h"
@@ -19,7 +20,8 @@ class LlmTest : public ::testing::Test {
   void SetUp() override {
     folder_ = cat(::testing::TempDir(), "/llm_",
                   ::testing::UnitTest::GetInstance()->current_test_info()->name());
-    ::mkdir(folder_.c_str(), 0700);
+    std::filesystem::remove_all(folder_);  // of an earlier run
+    std::filesystem::create_directories(folder_);
     options_.prompts = {16, 64};
     options_.samples = 2;
     options_.timeout_s = 60;
