@@ -37,6 +37,8 @@ compiled: weakref.WeakSet[Any] = weakref.WeakSet()
 # The sizes of a call's inputs.
 _Sizes = tuple[torch.Size, ...]
 
+_NO_SIZES = torch.Size()
+
 # Sets of inputs' sizes whose outputs are remembered.
 _SIZES_MAX = 256
 
@@ -136,6 +138,11 @@ def dense_order(sizes: Sequence[int], strides: Sequence[int]) -> Optional[list[i
     return order if 0 in sizes else None
 
 
+def given_tensor(value: Any) -> torch.Tensor:
+    """What a call gives for an input: numbers that are no input's size are tensors of no axes."""
+    return value if isinstance(value, torch.Tensor) else torch.tensor(int(value))
+
+
 def _other_order(sizes: Sequence[Any], strides: Sequence[Any]) -> Optional[list[int]]:
     """The order of a dense tensor that is not row-major; None for all others."""
     order = dense_order([_number(size) for size in sizes], [_number(step) for step in strides])
@@ -180,6 +187,13 @@ def _state_attention(
             torch._check(size == whole)
 
 
+def _as_tensor(result: Any) -> Any:
+    """A number that is known at a call only as a tensor of no axes; everything else as it is."""
+    if isinstance(result, torch.SymInt):
+        return torch.scalar_tensor(result, dtype=torch.int64)
+    return result
+
+
 class _Wrapped(torch.nn.Module):
     """The graph as a function of its given tensors; sizes are read off them again."""
 
@@ -207,9 +221,13 @@ class _Wrapped(torch.nn.Module):
                 values.append(getattr(self, f"fixed_{what}"))
             elif kind == "size":
                 values.append(given[what[0]].shape[what[1]])
+            elif kind == "scalar":
+                values.append(given[what].item())
             else:
                 values.append(what)
         results = _Stated(self.graph).run(*values)
+        if any(kind == "scalar" for kind, _ in self._sources):  # then outputs may depend on their values
+            results = [_as_tensor(result) for result in results]
         return tuple(
             result if order is None else result.permute(order)
             for result, order in zip(results, self._orders)
@@ -237,6 +255,11 @@ class Program:
             at for at in range(len(inputs)) if is_tensor[at] and at not in fixed and used[at]
         ]
         self.orders = [_other_order(inputs[at].shape, inputs[at].stride()) for at in self.given]
+        sizes = {_symbol(size) for at in self.given for size in self._examples[at].shape}
+        symbols = [_symbol(value) for value in self._examples]
+        scalars = [at for at, one in enumerate(symbols) if one and used[at] and one not in sizes]
+        self.given += scalars
+        self.orders += [None] * len(scalars)
         self._sources = [self._source(at, used[at]) for at in range(len(inputs))]
         (output,) = (node for node in graph.graph.nodes if node.op == "output")
         self.output_orders = [self._output_order(result) for result in output.args[0]]
@@ -255,23 +278,29 @@ class Program:
             return "fixed", position
         if position in self.given:
             index = self.given.index(position)
+            if not isinstance(self._inputs[position], torch.Tensor):
+                return "scalar", index
             return "given", (index, self.orders[index])
         symbol = _symbol(self._examples[position])
         if symbol is None or not is_used:
             value = self._inputs[position]
             return "number", None if isinstance(value, torch.Tensor) else value
         for index, tensor in enumerate(self.given):
+            if not isinstance(self._inputs[tensor], torch.Tensor):
+                continue
             for axis, size in enumerate(self._examples[tensor].shape):
                 if _symbol(size) == symbol:
                     order = self.orders[index]
                     return "size", (index, axis if order is None else order.index(axis))
-        raise Unsuited(f"input {position} is a number of its own")
+        raise Unsuited(f"input {position} is a number that no other input has")
 
     def export(self) -> torch.export.ExportedProgram:
         """The graph as torch.export's program. Raises what torch.export does."""
         dynamic, given = [], []
         for position, order in zip(self.given, self.orders):
-            tensor, sizes = self._inputs[position].detach(), list(self._examples[position].shape)
+            tensor = given_tensor(self._inputs[position]).detach()
+            example = self._examples[position]
+            sizes = list(example.shape) if isinstance(example, torch.Tensor) else []
             if order is not None:
                 tensor, sizes = tensor.permute(order), [sizes[axis] for axis in order]
             axes = {axis: torch.export.Dim.DYNAMIC for axis, n in enumerate(sizes) if _symbol(n)}
@@ -349,7 +378,7 @@ class Runner:
 
     def sizes(self, inputs: Sequence[Any]) -> _Sizes:
         """The sizes of the tensors that a call gives."""
-        return tuple([inputs[position].shape for position, _ in self._given])
+        return tuple([getattr(inputs[position], "shape", _NO_SIZES) for position, _ in self._given])
 
     def knows(self, inputs: Sequence[Any]) -> bool:
         """Whether a call of these sizes has been made."""
@@ -357,7 +386,7 @@ class Runner:
 
     def __call__(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
         given = [
-            inputs[position] if order is None else inputs[position].permute(order)
+            given_tensor(inputs[position]) if order is None else inputs[position].permute(order)
             for position, order in self._given
         ]
         if self._gpu is None:
