@@ -82,8 +82,7 @@ Result<bool> verify_kernels(const std::string& name, const common::Program& prog
 
 // Prints a line for each case; false when one failed.
 Result<bool> verify_plan(const std::string& name, common::Program program,
-                         const VerifyArguments& arguments, VerifiedCases& cases,
-                         GpuPlans& plans) {
+                         const VerifyArguments& arguments, VerifiedCases& cases, GpuPlans& plans) {
   bool passed = true;
   if (arguments.kernels) {
     LFARM_ASSIGN_OR_RETURN(passed, verify_kernels(name, program, plans));
