@@ -43,7 +43,7 @@ void add_status_options(Command* command, FarmOptions* farm, bool* json) {
 }
 
 void add_status_command(CommandLine* line, const char* name, const char* what,
-                        common::StatusTopic topic, StatusPrinter print) {
+                        common::StatusTopic topic, const StatusPrinter& print) {
   auto options = std::make_shared<StatusOptions>();
   Command command = line->add(name, what, [options, topic, print] {
     return exit_code_of(show_status(options->farm, topic, options->json, print));

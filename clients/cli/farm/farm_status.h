@@ -23,6 +23,6 @@ void add_status_options(Command* command, FarmOptions* farm, bool* json);
 
 // Declares the command `name`, which prints what a farm says on `topic`.
 void add_status_command(CommandLine* line, const char* name, const char* what,
-                        common::StatusTopic topic, StatusPrinter print);
+                        common::StatusTopic topic, const StatusPrinter& print);
 
 }  // namespace clients

@@ -12,6 +12,9 @@ namespace {
 
 // Around (0, 0): a disc, a square, a diamond, a triangle, a plus, a bar, a triangle on its tip, a
 // cross.
+constexpr const char* kCross =
+    "M0-2.4l2.6-2.6l2.4 2.4l-2.6 2.6l2.6 2.6l-2.4 2.4l-2.6-2.6l-2.6 "
+    "2.6l-2.4-2.4l2.6-2.6l-2.6-2.6l2.4-2.4z";
 constexpr const char* kShapes[kSeriesMax] = {
     "M-5 0a5 5 0 1 0 10 0a5 5 0 1 0-10 0z",
     "M-4.3-4.3h8.6v8.6h-8.6z",
@@ -20,8 +23,7 @@ constexpr const char* kShapes[kSeriesMax] = {
     "M-1.8-5.5h3.6v3.7h3.7v3.6h-3.7v3.7h-3.6v-3.7h-3.7v-3.6h3.7z",
     "M-5.5-2h11v4h-11z",
     "M0 5.6l5.6-9.8h-11.2z",
-    "M0-2.4l2.6-2.6l2.4 2.4l-2.6 2.6l2.6 2.6l-2.4 2.4l-2.6-2.6l-2.6 "
-    "2.6l-2.4-2.4l2.6-2.6l-2.6-2.6l2.4-2.4z"};
+    kCross};
 
 }  // namespace
 

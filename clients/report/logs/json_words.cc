@@ -101,7 +101,7 @@ const Json* Words::find(const char* word, Need need) {
 
 bool Words::has(const char* word) const { return object_.contains(word); }
 
-void Words::keep(Status status) {
+void Words::keep(const Status& status) {
   if (!status.ok() && !error_) error_ = status.error();
 }
 

@@ -61,7 +61,7 @@ class Words {
  private:
   // The value to read; null where there is none or an error came before.
   const nlohmann::json* find(const char* word, Need need);
-  void keep(common::Status status);
+  void keep(const common::Status& status);
 
   const nlohmann::json& object_;
   std::set<std::string> read_;
