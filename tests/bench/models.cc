@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "clients/cli/base/signals.h"
 #include "clients/score/roofline.h"
@@ -73,18 +72,11 @@ struct PeerSide {
   }
 };
 
-std::vector<std::string> words_of(const std::string& command) {
-  std::istringstream text(command);
-  std::vector<std::string> words;
-  for (std::string word; text >> word;) words.push_back(word);
-  return words;
-}
-
 PeerSide start_peer(const ModelsOptions& options, const std::string& backend,
                     const MeasuredModel& model, int threads) {
   PeerSide side;
   side.result.name = backend;
-  PeerOptions peer{words_of(options.python), kPeerScript, backend, threads, {}};
+  PeerOptions peer{command_words(options.python), kPeerScript, backend, threads, {}};
   peer.deadlines.load_ms = static_cast<int64_t>(options.peer_timeout_s * 1e3);
   auto started = PeerProcess::start(peer);
   if (!started.ok()) {

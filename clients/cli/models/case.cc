@@ -38,8 +38,8 @@ bool equal_within(double actual, double expected, const Tolerance& tolerance) {
   return std::abs(actual - expected) <= tolerance.atol + tolerance.rtol * std::abs(expected);
 }
 
-// The case's tolerance, and how far PyTorch's outputs are from exact ones where whoever made the
-// case found that they are further off than it.
+// The case's tolerance, and for outputs of PyTorch that are further than that from exact ones their
+// distance, as the exporter measured it.
 struct CaseTolerance : Tolerance {
   std::vector<double> inexact;  // by output; may be shorter
 

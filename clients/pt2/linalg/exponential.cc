@@ -10,8 +10,8 @@ namespace {
 // Taylor's series of A / 2^s, whose 1-norm is at most one, squared s times (Higham, "Functions of
 // matrices", 2008, chapter 10). Eighteen terms leave 1 / 19! = 8e-18.
 constexpr int64_t kTerms = 18;
-// A matrix of a greater norm than 2^kMaxSquarings has no exponential that rounding leaves a digit
-// of in float64's 53 bits after so many squarings, unless it overflows; it gives NaN.
+// The result is NaN for a norm above 2^kMaxSquarings. Its exponential overflows, or the rounding of
+// more squarings leaves no digit of float64's 53 bits.
 constexpr int64_t kMaxSquarings = 30;
 
 void matrix_exp(Context& c) {

@@ -19,8 +19,9 @@ struct HeatMap {
 
 inline constexpr size_t kHeatRowsMax = 48, kHeatColumnsMax = 128;
 
-// The same with at most so many rows and columns: each cell is the mean of a block, named after its
-// first row and column. `row_block`, `column_block`: of how many each cell is.
+// The map with at most kHeatRowsMax rows and kHeatColumnsMax columns: each cell is the mean of a
+// block, named after its first row and column. `row_block`, `column_block`: of how many each cell
+// is.
 HeatMap shrunk(const HeatMap& map, size_t* row_block, size_t* column_block);
 
 // What colours mean. Values on both sides of 0 go from orange below to blue above it, the others,

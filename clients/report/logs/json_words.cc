@@ -99,6 +99,11 @@ const Json* Words::find(const char* word, Need need) {
   return nullptr;
 }
 
+Status check_not_negative(const char* word, double value) {
+  if (value >= 0) return {};
+  return invalid_input(cat('"', word, "\" is below 0"));
+}
+
 bool Words::has(const char* word) const { return object_.contains(word); }
 
 void Words::keep(const Status& status) {

@@ -30,6 +30,9 @@ common::Status read_number(const std::string& word, const nlohmann::json& value,
 common::Status read_count(const std::string& word, const nlohmann::json& value, int64_t* into);
 common::Status read_time(const std::string& word, const nlohmann::json& value, int64_t* into);
 
+// kInvalidInput for a number below 0.
+common::Status check_not_negative(const char* word, double value);
+
 enum class Need { kOptional, kNeeded };
 
 // Reads stop at the first error, which finish() gives; what an absent word is for stays as it was.

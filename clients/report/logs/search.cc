@@ -22,11 +22,6 @@ namespace {
 
 constexpr size_t kScheduleMax = 32;  // parameters of a kernel
 
-Status check_not_negative(const char* word, double value) {
-  if (value >= 0) return {};
-  return invalid_input(cat('"', word, "\" is below 0"));
-}
-
 // A search while its lines come.
 class SearchReader {
  public:

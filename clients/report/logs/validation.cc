@@ -33,9 +33,8 @@ Status read_row(const Json& line, VariantRow* row) {
   LFARM_RETURN_IF_ERROR(words.finish());
   if (row->batch < 1) return invalid_input("\"batch\" is 0, not a number from 1");
   if (!(row->latency_ms > 0)) return invalid_input("\"latency_ms\" is not above 0");
-  if (row->spread_ms < 0) return invalid_input("\"spread_ms\" is below 0");
-  if (row->error < 0) return invalid_input("\"error\" is below 0");
-  return {};
+  LFARM_RETURN_IF_ERROR(check_not_negative("spread_ms", row->spread_ms));
+  return check_not_negative("error", row->error);
 }
 
 void hold_against(const VariantRow& teacher, VariantRow* row) {

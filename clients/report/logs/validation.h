@@ -15,8 +15,8 @@ namespace clients {
 
 inline constexpr size_t kVariantsMax = 64;
 inline constexpr size_t kVariantRowsMax = 4'096;  // lines
-// A variant passes that takes at most so many times the teacher's time, and whose error is at most
-// so many times the teacher's and a little.
+// A variant passes whose time is at most kSpeedLimit times the teacher's, and whose error is at
+// most kErrorFactor times the teacher's plus kErrorFloor.
 inline constexpr double kSpeedLimit = 1.05;
 inline constexpr double kErrorFactor = 1.5, kErrorFloor = 0.001;
 

@@ -1,13 +1,10 @@
 // llm: language models of random weights by eager PyTorch, torch.compile, torch.compile with lfarm,
 // and lfarm alone: the time to a plan, to the first token and for each of the others.
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
-#include <sstream>
 #include <thread>
 
 #include "clients/cli/base/signals.h"
@@ -15,11 +12,11 @@
 #include "common/base/contains.h"
 #include "common/base/files.h"
 #include "common/base/log.h"
-#include "common/process/subprocess.h"
 #include "tests/bench/bench.h"
 #include "tests/bench/farm/farm_under_load.h"
 #include "tests/bench/llm/llm_runs.h"
 #include "tests/bench/llm/llm_way.h"
+#include "tests/bench/peers/line_process.h"
 
 namespace bench {
 namespace {
@@ -39,13 +36,6 @@ struct LlmCommand {
 
 void say(const std::string& line) { std::fprintf(stderr, "lfarm-bench: %s\n", line.c_str()); }
 
-std::vector<std::string> words_of(const std::string& command) {
-  std::istringstream text(command);
-  std::vector<std::string> words;
-  for (std::string word; text >> word;) words.push_back(word);
-  return words;
-}
-
 // What a mode means, as far as options did not say it.
 void complete(LlmCommand* command, bool has_prompts) {
   if (command->models.empty()) {
@@ -64,32 +54,12 @@ void complete(LlmCommand* command, bool has_prompts) {
     if (!has_prompts) command->measured.prompts = {128};
   }
   if (command->budgets.empty()) command->budgets = {0};
-  command->measured.python = words_of(command->python);
+  command->measured.python = command_words(command->python);
   // Beside this program, where both were built.
   std::error_code ignored;
   auto here = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path() / "lfarm";
   command->measured.lfarm = std::filesystem::exists(here, ignored) ? here.string() : "lfarm";
 }
-
-// A folder that goes with everything in it.
-class WorkFolder {
- public:
-  WorkFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "lfarm-llm-XXXXXX").string();
-    const char* made = ::mkdtemp(pattern.data());
-    if (made != nullptr) path_ = made;
-  }
-  ~WorkFolder() {
-    std::error_code ignored;
-    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
-  }
-  WorkFolder(const WorkFolder&) = delete;
-  WorkFolder& operator=(const WorkFolder&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 Status measure(const LlmCommand& command, LlmRun* run) {
   bool is_first = true;
@@ -105,7 +75,7 @@ Status measure(const LlmCommand& command, LlmRun* run) {
         }
         is_first = false;
         say(cat(model, ", ", way, budget > 0 ? cat(", ", budget, " candidates") : ""));
-        WorkFolder work;
+        LFARM_ASSIGN_OR_RETURN(auto work, common::ScratchDirectory::create("lfarm-llm"));
         for (LlmRow& row : measure_way(command.measured, model, way, budget, work.path())) {
           if (!row.error.empty()) say(cat(model, ", ", way, ": ", row.error));
           LFARM_RETURN_IF_ERROR(append_row(command.out, run->id, row));

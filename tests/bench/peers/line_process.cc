@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <fstream>
+#include <sstream>
 #include <utility>
 
 #include "common/base/cat.h"
@@ -38,6 +39,13 @@ bool wait_for(int socket, short events, int64_t left_ms) {
 }
 
 }  // namespace
+
+std::vector<std::string> command_words(const std::string& command) {
+  std::istringstream text(command);
+  std::vector<std::string> words;
+  for (std::string word; text >> word;) words.push_back(word);
+  return words;
+}
 
 std::string quoted(std::string text) {
   if (text.size() > kQuoteBytesMax) text = text.substr(0, kQuoteBytesMax) + "...";

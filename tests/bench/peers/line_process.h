@@ -52,6 +52,9 @@ class LineProcess {
   std::string received_;
 };
 
+// A command line's words, which blanks part.
+std::vector<std::string> command_words(const std::string& command);
+
 // Clean and short enough for one line of a message.
 std::string quoted(std::string text);
 
