@@ -99,13 +99,16 @@ Result<ReferenceOutputs> reference_outputs(const Graph& graph, std::span<const H
   ReferenceOutputs reference;
   LFARM_ASSIGN_OR_RETURN(reference.oracle, interpreted(graph, inputs, Precision::kWide));
   LFARM_ASSIGN_OR_RETURN(reference.plain, interpreted(graph, inputs, Precision::kPlain));
+  for (size_t i = 0; i < reference.plain.size(); ++i) {
+    reference.errors.push_back(reference_error(reference.oracle[i], reference.plain[i]));
+  }
   return reference;
 }
 
 Result<OutputError> judge_outputs(const Graph& graph, std::span<const HostTensor> inputs,
                                   std::span<const HostTensor> outputs, bool is_usual,
                                   ReferenceOutputs& reference) {
-  auto judged = verify_outputs(outputs, reference.oracle, reference.plain);
+  auto judged = verify_outputs(outputs, reference.oracle, reference.plain, reference.errors);
   if (judged.ok() || judged.error().code != Code::kVerification) return judged;
   auto again = [&](size_t draws) {
     return verify_again(outputs, reference.oracle, reference.plain,

@@ -31,6 +31,7 @@ Result<std::vector<HostTensor>> outputs_for_perturbed(const Graph& graph,
 struct ReferenceOutputs {
   std::vector<HostTensor> oracle;              // in float64
   std::vector<HostTensor> plain;               // as a plain lowering gives it
+  std::vector<ReferenceError> errors;          // of each of `plain`
   std::vector<std::vector<HostTensor>> draws;  // for perturbed inputs, made where they are needed
 };
 Result<ReferenceOutputs> reference_outputs(const Graph& graph, std::span<const HostTensor> inputs);

@@ -11,6 +11,7 @@ int run_stages(const std::vector<std::string>& arguments);
 int run_egraph(const std::vector<std::string>& arguments);
 int run_calls(const std::vector<std::string>& arguments);
 int run_compile(const std::vector<std::string>& arguments);
+int run_reference(const std::vector<std::string>& arguments);
 int run_search(const std::vector<std::string>& arguments);
 // search --under-load.
 int run_search_under_load(const std::vector<std::string>& arguments);

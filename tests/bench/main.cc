@@ -31,6 +31,7 @@ int run_command(const std::string& command, const std::vector<std::string>& argu
   if (command == "genomes") return bench::run_genomes(arguments);
   if (command == "calls") return bench::run_calls(arguments);
   if (command == "compile") return bench::run_compile(arguments);
+  if (command == "reference") return bench::run_reference(arguments);
   if (command == "search") return bench::run_search(arguments);
   if (command == "dispatch") return bench::run_dispatch(arguments);
   if (command == "submit-storm") return bench::run_submit_storm(arguments);
@@ -76,6 +77,7 @@ int main(int argc, char** argv) {
       "       lfarm-bench egraph --rules MODEL.pt2...\n"
       "       lfarm-bench calls [--kernels N] [--record FILE.db]\n"
       "       lfarm-bench compile [--target T] [--kernels N] [--batch B] [--processes P]\n"
+      "       lfarm-bench reference MODEL.pt2 [SIZE]...\n"
       "       lfarm-bench search [--micro] [--sweep] [--device sim|cpu] [--model MODEL.pt2]... "
       "[--seeds N]\n"
       "                          [--budget N] [--update] [--strategy NAME]... "

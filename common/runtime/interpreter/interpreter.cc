@@ -82,6 +82,7 @@ class Runner {
     fused_.resize(graph.nodes.size());
     skipped_.assign(graph.nodes.size(), 0);
     for (size_t i = 0; i < graph.nodes.size(); ++i) find_product_sum(i);
+    find_stored_casts();
   }
 
   // One value per graph input to one value per graph output.
@@ -132,6 +133,27 @@ class Runner {
     skipped_[at(id)] = 1;
     for (NodeId view : found.views) skipped_[at(view)] = 1;
     fused_[i] = std::move(found);
+  }
+
+  // Casts from a half type to float32, as of weights, that only products read: they read the
+  // halves.
+  void find_stored_casts() {
+    const size_t count = graph_.nodes.size();
+    std::vector<char> read_stored(count, 1);  // by all that reads the node
+    for (const GraphOutput& output : graph_.outputs) read_stored[at(output.node)] = 0;
+    stays_stored_.assign(count, 0);
+    for (size_t i = count; i-- > 0;) {
+      const Node& node = graph_.nodes[i];
+      const bool is_plain_view =
+          node.op == Op::kView && attr<ViewAttr>(node).view.valid.empty() && !skipped_[i];
+      const bool reads_stored =
+          is_plain_view ? read_stored[i] != 0
+                        : node.op == Op::kContract || (node.op == Op::kBinary && skipped_[i] != 0);
+      for (NodeId id : node.operands) read_stored[at(id)] &= reads_stored ? 1 : 0;
+      if (node.op != Op::kCast || node.dtype != DType::kFloat32 || read_stored[i] == 0) continue;
+      DType from = graph_.node(node.operands[0]).dtype;
+      stays_stored_[i] = from == DType::kFloat16 || from == DType::kBfloat16;
+    }
   }
 
   const Value& operand(size_t i, size_t k) const {
@@ -193,6 +215,7 @@ class Runner {
         if (context_.wide && is_float(node.dtype) && is_float(operand(i, 0).dtype())) {
           return operand(i, 0);
         }
+        if (stays_stored_[i] != 0) return operand(i, 0);
         return eval_cast(context_, operand(i, 0), context_.carried(node.dtype));
       case Op::kUnary:
         return eval_unary(context_, attr<UnaryAttr>(node).op, operand(i, 0));
@@ -301,6 +324,7 @@ class Runner {
   std::vector<int> uses_;
   std::vector<ProductSum> fused_;  // by the sum's node
   std::vector<char> skipped_;
+  std::vector<char> stays_stored_;  // see find_stored_casts()
   std::span<const Value> inputs_;
   std::vector<Value> values_;
   std::vector<std::vector<Value>> loops_;  // results of loop nodes

@@ -97,10 +97,37 @@ struct RowSums {
   void (*add)(const Row& row, int64_t columns, Sum* sums) = nullptr;
 };
 
-template <class Sum, class A, class B>
-Sum dot_row(const Row& row, int64_t count) {
+// Rows without gaps, as weights have: two vectors of `Bytes` bytes of sums.
+template <class Sum, int Bytes, class A, class B>
+__attribute__((always_inline)) inline Sum dot_vectors(const A* a, const B* b, int64_t count) {
+  typedef Sum Vector __attribute__((vector_size(Bytes)));
+  constexpr int kWidth = Bytes / static_cast<int>(sizeof(Sum));
+  Vector low = {};
+  Vector high = {};
+  int64_t i = 0;
+  for (; i + 2 * kWidth <= count; i += 2 * kWidth) {
+    Vector a0, a1, b0, b1;
+    for (int j = 0; j < kWidth; ++j) {
+      a0[j] = to<Sum>(a[i + j]);
+      b0[j] = to<Sum>(b[i + j]);
+      a1[j] = to<Sum>(a[i + kWidth + j]);
+      b1[j] = to<Sum>(b[i + kWidth + j]);
+    }
+    low += a0 * b0;
+    high += a1 * b1;
+  }
+  low += high;
+  Sum sum = 0;
+  for (int j = 0; j < kWidth; ++j) sum += low[j];
+  for (; i < count; ++i) sum += to<Sum>(a[i]) * to<Sum>(b[i]);
+  return sum;
+}
+
+template <class Sum, int Bytes, class A, class B>
+__attribute__((always_inline)) inline Sum dot(const Row& row, int64_t count) {
   const A* a = static_cast<const A*>(row.left) + row.a;
   const B* b = static_cast<const B*>(row.right) + row.b;
+  if (row.a_step == 1 && row.b_step == 1) return dot_vectors<Sum, Bytes>(a, b, count);
   Sum part[4] = {};
   int64_t i = 0;
   for (; i + 4 <= count; i += 4) {
@@ -111,6 +138,25 @@ Sum dot_row(const Row& row, int64_t count) {
   Sum sum = (part[0] + part[1]) + (part[2] + part[3]);
   for (; i < count; ++i) sum += to<Sum>(a[i * row.a_step]) * to<Sum>(b[i * row.b_step]);
   return sum;
+}
+
+template <class Sum, class A, class B>
+Sum dot_plain(const Row& row, int64_t count) {
+  return dot<Sum, 16, A, B>(row, count);
+}
+#if defined(__x86_64__)
+template <class Sum, class A, class B>
+__attribute__((target("avx2,fma"))) Sum dot_avx2(const Row& row, int64_t count) {
+  return dot<Sum, 32, A, B>(row, count);
+}
+#endif
+
+template <class Sum, class A, class B>
+auto best_dot() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return &dot_avx2<Sum, A, B>;
+#endif
+  return &dot_plain<Sum, A, B>;
 }
 
 template <class Sum, class A, class B>
@@ -425,7 +471,7 @@ Status sums(const Problem& problem, const Value& a, const Value& b, const Target
     dispatch_stored_float(b.dtype(), [&](auto right) {
       using B = decltype(right);
       direct_sums<Sum>(problem, a.data<A>(), b.data<B>(),
-                       {&dot_row<Sum, A, B>, &add_row<Sum, A, B>}, target);
+                       {best_dot<Sum, A, B>(), &add_row<Sum, A, B>}, target);
     });
   });
   return {};

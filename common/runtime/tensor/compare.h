@@ -32,6 +32,16 @@ struct OutputError {
   double reference = 0;  // greatest error of the reference
 };
 
+// How far the plain lowering's float output is from the oracle, and the scale of both; zeros for
+// other outputs. What judging each candidate needs of the reference.
+struct ReferenceError {
+  double typical = 0;   // the median magnitude of the oracle's finite elements other than 0
+  double greatest = 0;  // of its elements' errors
+  double mean = 0;
+};
+// Of an output as verify_output() takes it; of outputs that are not comparable anything.
+ReferenceError reference_error(const HostTensor& oracle, const HostTensor& reference);
+
 // The float dtype of least precision among a graph's nodes; f64 without floats.
 DType narrowest_float(const Graph& graph);
 
@@ -47,10 +57,19 @@ DType narrowest_float(const Graph& graph);
 Result<OutputError> verify_output(std::string_view name, const HostTensor& candidate,
                                   const HostTensor& oracle, const HostTensor& reference,
                                   DType narrowest = DType::kFloat64);
+// The same where reference_error() is known.
+Result<OutputError> verify_output(std::string_view name, const HostTensor& candidate,
+                                  const HostTensor& oracle, const HostTensor& reference,
+                                  const ReferenceError& known, DType narrowest = DType::kFloat64);
 // All outputs; the worst errors. Names are "output 0", "output 1", ...
 Result<OutputError> verify_outputs(std::span<const HostTensor> candidate,
                                    std::span<const HostTensor> oracle,
                                    std::span<const HostTensor> reference,
+                                   DType narrowest = DType::kFloat64);
+Result<OutputError> verify_outputs(std::span<const HostTensor> candidate,
+                                   std::span<const HostTensor> oracle,
+                                   std::span<const HostTensor> reference,
+                                   std::span<const ReferenceError> known,
                                    DType narrowest = DType::kFloat64);
 
 // Judges outputs that verify_outputs found too far off once more. The plain lowering's errors are

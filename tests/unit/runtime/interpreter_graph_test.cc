@@ -1,6 +1,7 @@
 // Views, gathers, scatters, loops, symbols, errors and the two precisions of the interpreter.
 #include <cstring>
 
+#include "common/base/cat.h"
 #include "common/base/random.h"
 #include "tests/unit/runtime/interpreter_testing.h"
 
@@ -397,6 +398,59 @@ TEST(HostTensors, SizesAreBounded) {
   HostTensor clone = x.clone().value();
   clone.set(1, 6);
   EXPECT_EQ(x.get(1), 5);
+}
+
+// Small integers, whose sums are exact in every order and type.
+Numbers small_integers(int64_t count, uint64_t seed) {
+  Random random(seed);
+  Numbers values;
+  for (int64_t i = 0; i < count; ++i) values.push_back(static_cast<double>(random.below(7)) - 3);
+  return values;
+}
+
+TEST(InterpreterProducts, RowsOfEveryLengthAndType) {
+  for (int64_t length : {1, 3, 7, 8, 15, 16, 17, 31, 33, 64, 70}) {
+    for (DType dtype : {DType::kFloat16, DType::kBfloat16, DType::kFloat32}) {
+      const Numbers rows = small_integers(3 * length, 1), x = small_integers(length, 2);
+      auto build = [&](GraphBuilder& b, const Nodes& n) {
+        NodeId matrix = b.cast(n[0], DType::kFloat32);
+        NodeId vector = b.expand(b.cast(n[1], DType::kFloat32), {3, length});
+        return b.reduce(ReduceOp::kSum, b.binary(BinaryOp::kMul, matrix, vector), {1});
+      };
+      Numbers expected(3, 0.0);
+      for (int64_t i = 0; i < 3 * length; ++i) {
+        expected[static_cast<size_t>(i / length)] +=
+            rows[static_cast<size_t>(i)] * x[static_cast<size_t>(i % length)];
+      }
+      for (Precision precision : {Precision::kModel, Precision::kPlain, Precision::kWide}) {
+        SCOPED_TRACE(cat(dtype_name(dtype), " ", length));
+        expect_numbers(compute({tensor(dtype, {3, length}, rows), tensor(dtype, {length}, x)},
+                               build, precision),
+                       expected);
+      }
+    }
+  }
+}
+
+TEST(InterpreterProducts, CastsThatOthersReadTooAreCast) {
+  // The same cast is read by a product, by a view of a product, and by an addition, and given out.
+  GraphBuilder b;
+  NodeId w = b.input(InputKind::kWeight, DType::kBfloat16, {2, 4}, "w");
+  NodeId wide = b.cast(w, DType::kFloat32);
+  NodeId turned = b.view(wide, view_permute({2, 4}, std::vector<int>{1, 0}));
+  b.output(b.reduce(ReduceOp::kSum, b.binary(BinaryOp::kMul, wide, wide), {1}));
+  b.output(b.reduce(ReduceOp::kSum, b.binary(BinaryOp::kMul, turned, turned), {0}));
+  b.output(b.binary(BinaryOp::kAdd, wide, wide));
+  b.output(wide);
+  const Graph graph = b.finish();
+  const Numbers values = {1, 2, 3, 4, 5, 6, 7, 8};
+  for (Precision precision : {Precision::kModel, Precision::kPlain, Precision::kWide}) {
+    auto outputs = run_graph(graph, {tensor(DType::kBfloat16, {2, 4}, values)}, precision);
+    expect_numbers(outputs[0], {30, 174});
+    expect_numbers(outputs[1], {30, 174});
+    expect_numbers(outputs[2], {2, 4, 6, 8, 10, 12, 14, 16});
+    expect_numbers(outputs[3], values);
+  }
 }
 
 }  // namespace

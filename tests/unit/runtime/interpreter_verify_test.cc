@@ -187,6 +187,38 @@ TEST(Compare, FewElementsAreAllowedWhatTheGraphRoundsTo) {
   EXPECT_TRUE(verify_output("out", candidate, oracle, lucky, DType::kBfloat16).ok());
 }
 
+TEST(Compare, TheScaleOfALargeOutputIsThatOfASample) {
+  constexpr size_t kCount = 300'000;
+  Numbers truth(kCount, 0.0);
+  for (size_t i = 0; i < kCount; ++i) truth[i] = i % 3 == 0 ? 2 : -8;
+  auto known = reference_error(row(DType::kFloat64, truth), row(DType::kFloat32, truth));
+  EXPECT_EQ(known.typical, 8);
+  EXPECT_EQ(known.greatest, 0);
+  // Where nearly all elements are 0, a sample would say nothing of the others.
+  Numbers sparse(kCount, 0.0);
+  for (size_t i = 0; i < 10; ++i) sparse[i] = 5;
+  EXPECT_EQ(reference_error(row(DType::kFloat64, sparse), row(DType::kFloat32, sparse)).typical, 5);
+  // One wrong element among many is found.
+  Numbers wrong = truth;
+  wrong[kCount - 2] = 8;
+  auto judged = verify_output("out", row(DType::kFloat32, wrong), row(DType::kFloat64, truth),
+                              row(DType::kFloat32, truth), known);
+  ASSERT_FALSE(judged.ok());
+  EXPECT_NE(judged.error().message.find("1 of 300000 elements differ, the worst at [299998]"),
+            std::string::npos)
+      << judged.error().message;
+}
+
+TEST(Compare, WhatTheReferenceGivesBitByBitPasses) {
+  // Off as the reference is, which overflows where the oracle does not.
+  auto oracle = row(DType::kFloat64, {1, 3e5, -2});
+  auto reference = row(DType::kFloat16, {1.25, kInf, -2});
+  auto judged = verify_output("out", reference, oracle, reference);
+  ASSERT_TRUE(judged.ok());
+  EXPECT_EQ(judged->candidate, judged->reference);
+  EXPECT_GT(judged->reference, 0);
+}
+
 TEST(Compare, NonFiniteElements) {
   auto oracle = row(DType::kFloat64, {kNan, kInf, 1e6, 1});
   auto reference = row(DType::kFloat16, {kNan, kInf, kInf, 1});
@@ -265,6 +297,21 @@ TEST(Synthetic, InputsAreDeterministicAndBounded) {
 
 // Weights that calls share come from their own seed and are the same memory, whatever else the
 // calls ask for, until their sizes change.
+TEST(Synthetic, LargeWeightsComeAgainAfterAPrimeNumberOfElements) {
+  GraphBuilder b;
+  b.output(b.input(InputKind::kWeight, DType::kBfloat16, {300, 1024}, "w"));
+  auto made = synthetic_inputs(b.finish(), {}, 1, InputPattern::kNormal);
+  ASSERT_TRUE(made.ok());
+  const HostTensor& w = (*made)[0];
+  constexpr int64_t kPeriod = 65'521;
+  std::set<double> first_of_rows;
+  for (int64_t i = 0; i < 300; ++i) first_of_rows.insert(w.get(i * 1024));
+  EXPECT_GT(first_of_rows.size(), 250u);  // rows differ, but for values that bfloat16 rounds alike
+  for (int64_t i = 0; i + kPeriod < w.elements(); i += 997) {
+    ASSERT_EQ(w.get(i), w.get(i + kPeriod)) << i;
+  }
+}
+
 TEST(Synthetic, WeightsMayBeShared) {
   GraphBuilder b;
   Expr s = b.new_symbol({2, 64});
