@@ -10,7 +10,7 @@ namespace coordinator {
 // The time of a worker for references of one candidate (VerifyOptions::references_ms), in a search
 // of `time_ms` (0: without a limit). What is found of a region is verified as a part of the whole
 // graph again; the whole graph is verified on all inputs unless that would take a good part of the
-// search.
+// search, or seconds, as of a language model, whose users wait for the first plan.
 uint32_t references_ms(bool is_whole, int64_t time_ms);
 
 // Why there is no plan, by the last candidate's result; null when none was tried.
