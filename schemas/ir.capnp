@@ -213,7 +213,7 @@ struct LoopNest {
   staged @8 :List(Int32);
   simd @9 :Int64;
   unroll @10 :Int64 = 1;
-  dotPairs @11 :Bool;
+  dotProducts @11 :Bool;
   threads @12 :Int64 = 1;
   side @13 :Int64 = 1;
   blocks @14 :Int64 = 1;

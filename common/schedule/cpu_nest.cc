@@ -48,7 +48,7 @@ class CpuNestSearch {
     draft_.nest = plain_loops(body_);
     draft_.nest.simd = schedule_value(schedule_, Template::kLoops, "vector");
     draft_.nest.unroll = schedule_value(schedule_, Template::kLoops, "unroll");
-    draft_.nest.dot_pairs = options_.dot_pairs;
+    draft_.nest.dot_products = true;
     if (is_single()) move_inside(options_.inner_axis);
     LFARM_ASSIGN_OR_RETURN(best_, attempt(draft_));
     while (try_split()) {

@@ -9,8 +9,7 @@ namespace common {
 
 struct CpuNestOptions {
   LoopsContext context;
-  int inner_axis = -1;     // the output axis whose loop goes inside of the others
-  bool dot_pairs = false;  // see LoopNest
+  int inner_axis = -1;  // the output axis whose loop goes inside of the others
 };
 
 // Tries transformations of one loop an axis, and keeps what is expected to take less. `body` has no

@@ -22,9 +22,8 @@ Result<LoopNest> epilogue_nest(const Graph& body) {
   return nest;
 }
 
-Result<std::optional<LoopNest>> cpu_nest(const Kernel& kernel, bool has_pairs) {
+Result<std::optional<LoopNest>> cpu_nest(const Kernel& kernel) {
   CpuNestOptions options;
-  options.dot_pairs = has_pairs;
   if (kernel.form == Template::kTile) {
     Graph body = lower_structure(kernel.body, Kept::kContractions);
     // Rows in the order of their groups are for GPUs.
@@ -95,8 +94,7 @@ NestMachine::NestMachine(Machine kind, std::string_view target, std::string_view
     : kind(kind), gpu(gpu_machine_of_class(target, machine_class)) {}
 
 Result<std::optional<LoopNest>> kernel_nest(const Kernel& kernel, const NestMachine& machine) {
-  return is_gpu(machine.kind) ? gpu_nest(kernel, machine.gpu)
-                              : cpu_nest(kernel, machine.kind == Machine::kCpuPairs);
+  return is_gpu(machine.kind) ? gpu_nest(kernel, machine.gpu) : cpu_nest(kernel);
 }
 
 void add_nests(Program& program, const NestMachine& machine) { NestMemo(machine).add(program); }

@@ -70,7 +70,7 @@ void IrWriter::nest(ir::LoopNest::Builder out, const LoopNest& nest) {
   }
   out.setSimd(nest.simd);
   out.setUnroll(nest.unroll);
-  out.setDotPairs(nest.dot_pairs);
+  out.setDotProducts(nest.dot_products);
   out.setThreads(nest.threads.threads);
   out.setSide(nest.threads.side);
   out.setBlocks(nest.threads.blocks);
@@ -117,7 +117,7 @@ std::optional<LoopNest> IrReader::nest(ir::LoopNest::Reader in, size_t symbols) 
   }
   nest.simd = in.getSimd();
   nest.unroll = in.getUnroll();
-  nest.dot_pairs = in.getDotPairs();
+  nest.dot_products = in.getDotProducts();
   nest.threads = {in.getThreads(), in.getSide(), in.getBlocks(),
                   in.getAccess(),  in.getRows(), in.getAhead()};
   if (in.getPrefetchBytes() != 0) {

@@ -103,8 +103,8 @@ struct LoopNest {
   // Of innermost loops on a CPU: elements that a vector holds (0: the compiler's choice), and
   // vectors a step.
   int64_t simd = 0, unroll = 1;
-  // Sums of products of bfloat16 use the processor's dot product of pairs.
-  bool dot_pairs = false;
+  // Sums of products of what lies side by side in inputs are calls of the preamble's functions.
+  bool dot_products = false;
   ThreadGroup threads;
   std::optional<BlockPrefetch> prefetch;
   friend bool operator==(const LoopNest&, const LoopNest&) = default;

@@ -60,10 +60,10 @@ class NestParser {
     if (word == "group") nest_.groups.emplace_back();
     if (word == "transposed") nest_.transposed = true;
     if (word == "blocks_in_grid") nest_.blocks_in_grid = true;
-    if (word == "dot_pairs") nest_.dot_pairs = true;
+    if (word == "dot_products") nest_.dot_products = true;
     if (word == "epilogue") nest_.is_epilogue = true;
     static const std::set<std::string_view> kAlone = {"group", "transposed", "blocks_in_grid",
-                                                      "dot_pairs", "epilogue"};
+                                                      "dot_products", "epilogue"};
     if (kAlone.count(word) != 0) return rest.empty();
     auto fields = parse_fields(rest);
     return fields && read_fields(word, *fields);
@@ -171,7 +171,7 @@ std::string print(const LoopNest& nest) {
   if (nest.simd != 0 || nest.unroll != 1) {
     out += cat("simd width=", nest.simd, " unroll=", nest.unroll, "\n");
   }
-  if (nest.dot_pairs) out += "dot_pairs\n";
+  if (nest.dot_products) out += "dot_products\n";
   if (nest.threads != ThreadGroup{}) {
     out += cat("threads count=", nest.threads.threads, " side=", nest.threads.side,
                " blocks=", nest.threads.blocks, " access=", nest.threads.access,

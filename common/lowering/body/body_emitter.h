@@ -78,11 +78,11 @@ class BodyEmitter {
 
   // Before any value is asked for.
   void set_choices(ReductionChoices choices);
-  // Sums of products of bfloat16 may call what the preamble of pairs defines (see VectorUnit).
-  void set_pairs(bool has_pairs) { has_pairs_ = has_pairs; }
+  // Sums of products may call the preamble's dot products.
+  void set_dot_products(bool has_dot_products) { has_dot_products_ = has_dot_products; }
   // Those of the choices that made a difference so far.
   ReductionChoices used_choices() const;
-  bool used_pairs() const { return used_pairs_; }
+  bool used_dot_products() const { return used_dot_products_; }
   const std::vector<EmittedReduction>& reductions() const { return reductions_; }
   // How many loops over a whole row asked for each node's values along it.
   const std::map<NodeId, int>& row_uses() const { return row_uses_; }
@@ -153,7 +153,7 @@ class BodyEmitter {
   void add_alternatives(Folding& folding, const Indices& indices);
   // The reduction over steps that every thread takes, see ReductionChoices::walked.
   CodeValue walked_reduction(NodeId id, const Indices& indices, int level);
-  bool add_pairs(Folding& folding, const std::string& from, const std::string& to);
+  bool add_dot_product(Folding& folding, const std::string& from, const std::string& to);
   void advise(const Indices& indices) {
     if (!lanes_.is_open()) nest_.note_reduction(indices);
   }
@@ -212,7 +212,7 @@ class BodyEmitter {
   SharedSquares squares_;
   std::optional<SharedLoops> team_;
   ReductionChoices choices_, used_;
-  bool has_pairs_ = false, used_pairs_ = false;
+  bool has_dot_products_ = false, used_dot_products_ = false;
   std::vector<EmittedReduction> reductions_;
   std::map<NodeId, int> row_uses_;
   std::vector<std::vector<int>> walks_;  // the steps' indices of reductions that are being walked

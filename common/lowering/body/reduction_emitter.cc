@@ -7,8 +7,8 @@
 #include "common/base/cat.h"
 #include "common/base/contains.h"
 #include "common/ir/expr/with_indices.h"
+#include "common/lowering/body/dot_product.h"
 #include "common/lowering/body/folding.h"
-#include "common/lowering/body/plain_read.h"
 #include "common/lowering/text/c_text.h"
 
 namespace common {
@@ -19,8 +19,9 @@ namespace {
 constexpr int64_t kSumBlock = 2048;
 // An arg reduction compares whole blocks first.
 constexpr int64_t kArgBlock = 256;
-// Two neighbours of bfloat16 for each of a vector's lanes.
-constexpr int64_t kPairsPerStep = 32;
+// Elements that one step of a dot product takes together, and of the shortest that is a call.
+constexpr int64_t kDotStep = 32;
+constexpr int64_t kDotLeast = 32;
 
 size_t at(int index) { return static_cast<size_t>(index); }
 
@@ -146,32 +147,40 @@ CodeValue BodyEmitter::walked_reduction(NodeId id, const Indices& indices, int l
   return declare(level, node.dtype, fold.acc.leave(fold.total));
 }
 
-// The sum of products of bfloat16 values that lie side by side in inputs is a call, which
-// multiplies them pair by pair; false where the innermost loop is anything else.
-bool BodyEmitter::add_pairs(Folding& f, const std::string& from, const std::string& to) {
+// The sum of products of values that lie side by side in inputs is a call; false where the
+// innermost loop is anything else.
+bool BodyEmitter::add_dot_product(Folding& f, const std::string& from, const std::string& to) {
   const Folding::Fold& fold = f.folds[0];
   const Node& product = graph_.node(graph_.node(fold.id).operands[0]);
-  if (!has_pairs_ || f.folds.size() != 1 || fold.acc.op != ReduceOp::kSum) return false;
+  const Expr& extent = f.loops.extents.back();
+  if (!has_dot_products_ || f.folds.size() != 1 || fold.acc.op != ReduceOp::kSum) return false;
   if (product.op != Op::kBinary || attr<BinaryAttr>(product).op != BinaryOp::kMul) return false;
-  int step = w_.bind_index(from, f.loops.extents.back(), w_.depth());
+  if (product.dtype != DType::kFloat32) return false;
+  int step = w_.bind_index(from, extent, w_.depth());
   f.indices.push_back(Expr::index(step));
   place(f);
   f.indices.pop_back();
-  std::vector<PlainRead> reads;
-  for (NodeId operand : product.operands) {
-    auto read = plain_cast_read(operand, f.inner, DType::kBfloat16, *this);
-    if (!read || stride_along(read->offset, step) != 1) return false;
-    reads.push_back(*read);
-  }
-  w_.open_blocks(floor_div(f.loops.extents.back() + (kPairsPerStep - 1), kPairsPerStep));
-  std::string call = "lf_dot_pairs(";
-  for (const PlainRead& read : reads) {
+  auto dot = dot_product(product, f.inner, step, *this);
+  if (!dot) return false;
+  // A call for a few float32 elements takes longer than a loop that stands where it is.
+  if (dot->first_stored == DType::kFloat32 && w_.bounds().upper(extent) < kDotLeast) return false;
+  w_.open_blocks(floor_div(extent + (kDotStep - 1), kDotStep));
+  auto place_of = [&](const PlainRead& read) {
     load_offsets_.push_back(read.offset);
     nest_.note_load(read.offset);
-    call += cat("in", read.input, " + ", w_.text(read.offset), ", ");
+    return cat("in", read.input, " + ", w_.text(read.offset));
+  };
+  const std::string first = place_of(dot->first);
+  const std::string name =
+      cat("lf_dot_", dtype_name(dot->first_stored), "_", dtype_name(dot->second.stored));
+  std::string call;
+  for (const DotRead& each : dot->second.reads) {
+    if (!each.condition.empty()) call += cat(each.condition, " ? ");
+    call += cat(name, "(", first, ", ", place_of(each.read), ", ", to, " - ", from, ")");
+    if (!each.condition.empty()) call += " : ";
   }
-  used_pairs_ = true;
-  w_.line(fold.acc.step(fold.part, cat(call, to, " - ", from, ")")));
+  used_dot_products_ = true;
+  w_.line(fold.acc.step(fold.part, call));
   w_.close("");
   return true;
 }
@@ -196,7 +205,7 @@ void BodyEmitter::fold_innermost(Folding& f) {
       w_.line(cat(fold.acc.type, " ", fold.part, " = ", fold.acc.start, ";"));
     }
   }
-  if (!add_pairs(f, from, to)) {
+  if (!add_dot_product(f, from, to)) {
     std::string j = w_.fresh("j");
     f.indices.push_back(
         Expr::index(w_.open_loop(j, extent, blocked ? min(extent, kSumBlock) : extent)));

@@ -37,7 +37,7 @@ Result<FunctionBody> lower_cpu_loops(const Graph& body, const LoopNest& nest,
 LoopNest CpuLoops::used() const {
   LoopNest used = nest_;
   used.reductions = emitter_.used_choices();
-  used.dot_pairs = emitter_.used_pairs();
+  used.dot_products = emitter_.used_dot_products();
   used.threads = {};
   used.prefetch.reset();
   if (!has_simd_) {
@@ -56,7 +56,7 @@ CpuLoops::CpuLoops(const Graph& body, const LoopNest& nest, const LoopsContext& 
       whole_(context.whole) {
   for (const auto& [node, stored] : context.stored) emitter_.set_stored(node, stored);
   emitter_.set_choices(nest.reductions);
-  emitter_.set_pairs(nest.dot_pairs);
+  emitter_.set_dot_products(nest.dot_products);
 }
 
 Result<FunctionBody> CpuLoops::run() {

@@ -31,7 +31,7 @@ Result<GpuFunction> lower_gpu_loops(const Graph& body, const LoopNest& nest,
 LoopNest GpuLoops::used() const {
   LoopNest used = nest_;
   used.reductions = emitter_.used_choices();
-  used.blocks_in_grid = used.dot_pairs = false;
+  used.blocks_in_grid = used.dot_products = false;
   used.transposed = used_squares_;
   for (GroupNest& group : used.groups) group.accumulators.reset();
   used.simd = 0;

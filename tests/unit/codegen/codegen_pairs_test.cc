@@ -29,7 +29,7 @@ class CodegenPairs : public ::testing::TestWithParam<const char*> {
     return c.source.text.find("lf_add_pairs") != std::string::npos;
   }
   static bool multiplies_rows(const Case& c) {
-    return c.source.text.find("lf_dot_pairs") != std::string::npos;
+    return c.source.text.find("lf_dot_bf16_bf16") != std::string::npos;
   }
   static bool has_tiles() { return std::string_view(GetParam()).find("amx") != std::string::npos; }
   static bool packs(const Case& c) { return c.source.text.find("packed") != std::string::npos; }

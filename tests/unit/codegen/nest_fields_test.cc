@@ -114,7 +114,7 @@ std::vector<std::pair<std::string, Change>> changes(const LoopNest& nest, const 
   all.emplace_back("transposed", [](LoopNest& n) { n.transposed = !n.transposed; });
   all.emplace_back("simd", [](LoopNest& n) { n.simd += 8; });
   all.emplace_back("unroll", [](LoopNest& n) { n.unroll *= 2; });
-  all.emplace_back("dot pairs", [](LoopNest& n) { n.dot_pairs = !n.dot_pairs; });
+  all.emplace_back("dot products", [](LoopNest& n) { n.dot_products = !n.dot_products; });
   all.emplace_back("threads", [](LoopNest& n) { n.threads.threads *= 2; });
   all.emplace_back("side", [](LoopNest& n) { n.threads.side *= 4; });
   all.emplace_back("blocks", [](LoopNest& n) { n.threads.blocks += 1; });

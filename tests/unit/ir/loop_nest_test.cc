@@ -232,7 +232,7 @@ TEST(LoopNest, TextIsReadBack) {
   transposed.is_epilogue = true;
   transposed.shared = plain_band({4, 5, 6});
   transposed.groups.resize(1);
-  transposed.transposed = transposed.dot_pairs = true;
+  transposed.transposed = transposed.dot_products = true;
   transposed.threads = {64, 2, 1, 4};
   transposed.prefetch = BlockPrefetch{3, 4096};
   for (const LoopNest& nest : {single, transposed, nest_of_two_groups()}) {

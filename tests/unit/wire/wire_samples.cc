@@ -99,7 +99,7 @@ Program sample_program() {
   nest.reductions.staged = {0, 2};
   nest.simd = 8;
   nest.unroll = 4;
-  nest.dot_pairs = true;
+  nest.dot_products = true;
   nest.threads = {64, 2, 1, 4, 1, true};
   program.kernels[0].nest = std::move(nest);
   program.kernels.push_back(horizontal_kernel());

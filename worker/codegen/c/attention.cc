@@ -435,6 +435,7 @@ class AttentionEmitter {
     product.adds = true;
     if (in_place_) {
       product.step_extent = key_size_;
+      product.has_halves = in_place_->has_halves;
       product.in_place = [this](const Expr& key) {
         return cat(in_place_->pointer, " + ", writer_.text(value_offset(key)));
       };
@@ -451,6 +452,7 @@ class AttentionEmitter {
   struct InPlace {
     NodeId input;
     std::string pointer;
+    bool has_halves = false;  // bfloat16, where the product is float32
   };
   Expr value_offset(const Expr& key) {
     Indices indices =
@@ -460,13 +462,15 @@ class AttentionEmitter {
   void place_values() {
     NodeId id = operands_.values();
     if (!z_.skinny || form_.columns.size() != 1 || z_.width % z_.lanes != 0) return;
-    while (body_.node(id).op == Op::kView) {
-      const common::View& view = attr<common::ViewAttr>(body_.node(id)).view;
-      if (!view.valid.empty()) return;
-      id = body_.node(id).operands[0];
+    bool is_float32 = product_.dtype == DType::kFloat32;
+    while (body_.node(id).op == Op::kView || (is_float32 && body_.node(id).op == Op::kCast)) {
+      const Node& node = body_.node(id);
+      if (node.op == Op::kView && !attr<common::ViewAttr>(node).view.valid.empty()) return;
+      id = node.operands[0];
     }
     const Node& input = body_.node(id);
-    if (input.op != Op::kInput || input.dtype != product_.dtype) return;
+    bool has_halves = is_float32 && input.dtype == DType::kBfloat16;
+    if (input.op != Op::kInput || (input.dtype != product_.dtype && !has_halves)) return;
     CodeWriter trial(body_.symbols);
     BodyEmitter emitter(body_, trial);
     int column = trial.bind_index("d", z_.width, 0);
@@ -474,7 +478,7 @@ class AttentionEmitter {
     for (const Expr& offset : emitter.load_offsets()) {
       if (stride_along(offset, column) != 1) return;
     }
-    in_place_ = InPlace{id, cat("in", attr<common::InputAttr>(input).position)};
+    in_place_ = InPlace{id, cat("in", attr<common::InputAttr>(input).position), has_halves};
     // Tiles must not reach past a row of values.
     int64_t vectors = std::min<int64_t>(z_.width / z_.lanes, 4);
     while (z_.width % (vectors * z_.lanes) != 0) --vectors;

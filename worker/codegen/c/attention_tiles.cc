@@ -70,12 +70,14 @@ void AttentionTiles::pack_transposed(const Panel& p) {
   writer_.close(counting_loop("sb", p.s0, p.s1, lanes_));
 }
 
-void AttentionTiles::accumulate(const TileParams& t) {
+void AttentionTiles::accumulate(const TileParams& t, bool has_halves) {
   int64_t vectors = t.nr / lanes_;
   std::string vector = cat("lf_", type_, lanes_);
   for (int64_t v = 0; v < vectors; ++v) {
-    writer_.line(
-        cat("const ", vector, " b", v, " = *(const ", vector, "*)(b + ", v * lanes_, ");"));
+    std::string from = cat("(b + ", v * lanes_, ");");
+    std::string load =
+        has_halves ? cat("lf_widen", lanes_, "_bf16") : cat("*(const ", vector, "*)");
+    writer_.line(cat("const ", vector, " b", v, " = ", load, from));
   }
   for (int64_t r = 0; r < t.mr; ++r) {
     std::string line;
@@ -110,13 +112,15 @@ void AttentionTiles::multiply(const Product& p, const TileParams& t) {
   });
   if (p.in_place) {
     Expr step = Expr::index(writer_.open_loop("n", p.step_extent));
-    writer_.line(cat("const ", type_, "* restrict const b = ", p.in_place(step), " + j;"));
-    accumulate(t);
+    const std::string type = p.has_halves ? "uint16_t" : type_;
+    writer_.line(cat("const ", type, "* restrict const b = ", p.in_place(step), " + j;"));
+    writer_.line("lf_fetch_ahead(b);");
+    accumulate(t, p.has_halves);
     writer_.close(counting_loop("n", p.s0, p.s1));
   } else {
     writer_.line(cat("const ", type_, "* restrict b = ", p.right, ";"));
     writer_.open(true);
-    accumulate(t);
+    accumulate(t, false);
     writer_.close(cat("for (int64_t n = ", p.s0, "; n < ", p.s1, "; ++n, b += ", t.nr, ")"));
   }
   each([&](const std::string& c, const std::string& place) { return cat(place, " = ", c, ";"); });

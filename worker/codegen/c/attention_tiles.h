@@ -33,6 +33,7 @@ struct Product {
   std::string right;
   std::function<std::string(const common::Expr& step)> in_place;
   common::Expr step_extent;   // in place
+  bool has_halves = false;    // in place: bfloat16, of float32 products
   std::string to, to_stride;  // of row i and column j
   bool adds = false;          // to what is there
 };
@@ -55,7 +56,7 @@ class AttentionTiles {
 
  private:
   void pack_transposed(const Panel& panel);
-  void accumulate(const TileParams& tile);
+  void accumulate(const TileParams& tile, bool has_halves);
 
   const common::Graph& body_;
   common::CodeWriter& writer_;

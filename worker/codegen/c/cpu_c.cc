@@ -92,8 +92,8 @@ Result<FunctionBody> emit_template(const Kernel& kernel, const Graph& body,
 std::string CpuCodeGenerator::preamble() const {
   return cat(cpu_support_base(), c_support_number(), c_support_basic_math(),
              cpu_support_float_math(), cpu_support_trigonometry(), c_support_library_math(),
-             c_support_philox(), cpu_support_sort(), cpu_support_transpose(),
-             unit_.has_pairs ? cpu_support_pairs() : "",
+             c_support_philox(), cpu_support_sort(), cpu_support_transpose(), cpu_support_dots(),
+             unit_.has_pairs ? cpu_support_pairs() : cpu_support_half_dots(),
              unit_.has_tiles ? cpu_support_tiles() : "");
 }
 

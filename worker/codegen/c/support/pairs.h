@@ -2,11 +2,9 @@
 // to nearest float32 as it adds them, and reads denormals as zeros.
 #pragma once
 
-#include "worker/codegen/c/support/transpose.h"
-#include "worker/codegen/text/support/number.h"
+#include "worker/codegen/c/support/dots.h"
 
 typedef uint32_t lf_bf16_pair __attribute__((aligned(2), may_alias));
-typedef uint32_t lf_uint32_t16 __attribute__((vector_size(64), aligned(2), may_alias));
 LF_TURN(uint32_t, 16, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
 // Adds the products of a pair with 16 pairs.
 LF_INLINE lf_float16 lf_add_pairs(lf_float16 sum, uint32_t pair, lf_uint32_t16 pairs) {
@@ -29,11 +27,14 @@ LF_INLINE float lf_sum_lanes(lf_float16 v) {
   return (q[0] + q[2]) + (q[1] + q[3]);
 }
 // The sum of products of n neighbours.
-LF_FUNCTION float lf_dot_pairs(const uint16_t* a, const uint16_t* b, int64_t n) {
+LF_FUNCTION float lf_dot_bf16_bf16(const uint16_t* a, const uint16_t* b, int64_t n) {
   lf_float16 r[4] = {{0}, {0}, {0}, {0}};
   int64_t k = 0;
   for (; k + 128 <= n; k += 128) {
-    for (int i = 0; i < 4; ++i) r[i] = lf_dot_step(r[i], a + k + 32 * i, b + k + 32 * i);
+    for (int i = 0; i < 4; ++i) {
+      lf_fetch_ahead(b + k + 32 * i);
+      r[i] = lf_dot_step(r[i], a + k + 32 * i, b + k + 32 * i);
+    }
   }
   for (; k + 32 <= n; k += 32) r[0] = lf_dot_step(r[0], a + k, b + k);
   float sum = lf_sum_lanes((r[0] + r[1]) + (r[2] + r[3]));
