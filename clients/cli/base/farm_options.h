@@ -40,6 +40,7 @@ struct BudgetOptions {
   bool only_reverify = false;  // no search after an earlier compiler's winner was made anew
   std::string in_flight;       // a number, "auto", or empty for the farm's default
   std::string name;            // what people call the model, as common::Submit takes it
+  bool takes_first = false;    // the first plan that is right will do
 };
 
 // The device that the options name. kInvalidInput says what is missing.

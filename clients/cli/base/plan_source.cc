@@ -237,6 +237,7 @@ PlanQuery PlanSource::query_of(const common::Graph& graph, const common::PlanKey
   search.only_reverify = budget_.only_reverify;
   search.force = budget_.force;
   search.priority = static_cast<uint32_t>(budget_.priority);
+  search.takes_first = budget_.takes_first;
   search.name = budget_.name.empty() ? name : budget_.name;
   // Canonical, so that it is the same blob whatever the model's names are.
   query.graph = [&graph] { return common::encode_graph(common::canonical(graph)); };

@@ -250,6 +250,10 @@ void declare_generate(CommandLine* line) {
              "Generate N times for the times' sake; the tokens are printed once")
       .in_range(int64_t{1}, int64_t{1} << 20)
       .shows_default();
+  command.flag(
+      "--first-plan", &options->budget.takes_first,
+      "Begin with the first plans that are right; a farm that runs ('lfarm up') searches on, "
+      "and later runs have its best");
   command.flag("--json", &options->json, "Print a JSON line a token, and one with the times");
   add_compile_options(&command, &options->farm, &options->budget, "--search-seed");
 }

@@ -331,7 +331,13 @@ Result<PulledPlan> FarmClient::wait_for_plan(
     LFARM_ASSIGN_OR_RETURN(auto packet, receive());
     if (!packet) continue;
     if (auto* progress = std::get_if<common::Progress>(&packet->message)) {
-      if (progress->job_id == job && on_progress) on_progress(*progress);
+      if (progress->job_id != job) continue;
+      if (on_progress) on_progress(*progress);
+      if (!request.takes_first || progress->best_ns == 0) continue;
+      LFARM_ASSIGN_OR_RETURN(auto first, pull(request.key, request.machine));
+      if (first && first->facts.standing != common::Standing::kNeighbour) return std::move(*first);
+      // The answer may have come, and been passed over, while this waited for another one.
+      LFARM_RETURN_IF_ERROR(ask(message, common::share(request.graph)));
       continue;
     }
     if (request_of(packet->message) != message.request_id) continue;

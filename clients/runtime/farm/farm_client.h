@@ -50,6 +50,8 @@ struct SubmitRequest {
   std::string name;     // what people call the model, see common::Submit
   std::string machine;  // machine class that the plan is for, see common::Submit
   bool force = false;   // see common::Submit
+  // The first plan of the search will do, which goes on at the farm.
+  bool takes_first = false;
 };
 
 // What a farm says of the plan under a key, to who has one already.

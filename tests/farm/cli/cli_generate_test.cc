@@ -37,6 +37,14 @@ TEST_F(CliGenerate, GivesEagersTokensAndStopsWhereItShould) {
   EXPECT_EQ(some.out(), expected.substr(0, expected.find(stop) + stop.size()) + "\n");
 }
 
+// A search of so many candidates takes days.
+TEST_F(CliGenerate, BeginsWithTheFirstPlans) {
+  Invocation run = lfarm({"generate", decoder(), "--prompt-ids", decoder("/prompt.txt"), "--tokens",
+                          "30", "--budget", "100000000", "--first-plan"});
+  EXPECT_EQ(run.wait(), 0) << run.err();
+  EXPECT_EQ(run.out(), common::read_file(decoder("/tokens.txt")).value());
+}
+
 TEST_F(CliGenerate, DrawsTheSameTokensWithOneSeed) {
   auto tokens = [&](const std::string& seed) {
     Invocation run = generate(decoder("/prompt.txt"), {"--tokens", "12", "--temperature", "1.5",
