@@ -50,6 +50,21 @@ struct RemoteObject {
   std::string_view bytes;
 };
 
+// A Lua script, sent once to each server and called by its digest from then on. Thread-safe.
+class RemoteScript {
+ public:
+  // The text of both, one after the other.
+  explicit RemoteScript(std::string_view head, std::string_view body = {});
+  RemoteScript(const RemoteScript&) = delete;
+  RemoteScript& operator=(const RemoteScript&) = delete;
+
+ private:
+  friend class RemoteStore;
+  const std::string text_;
+  std::mutex mutex_;
+  std::string digest_;  // as the server names it; empty: it was not sent yet
+};
+
 // Thread-safe. Every call may wait for the network, by the limits in the options: kUnavailable and
 // kTimedOut say that the server cannot be used now, kCorrupt that it sent what it should not have.
 class RemoteStore {
@@ -87,17 +102,31 @@ class RemoteStore {
                              std::string_view next, int64_t ms);
   common::Status release(const common::Digest& name, std::string_view value);
 
+  // --- Scripts, for a store in which something is true (cache/engine) ---------------------------
+  // Runs the script alone on the server and returns its reply, which is no list and no error. Then
+  // waits until `replicas` of the server have what it wrote: kUnavailable when they are fewer,
+  // though the script has run. After kUnavailable and kTimedOut it may have run, maybe twice.
+  common::Result<RedisReply> evaluate(RemoteScript& script, std::span<const std::string> keys,
+                                      std::span<const std::string_view> arguments, size_t bytes_max,
+                                      int64_t replicas);
+  // A field of a hash; empty when there is none.
+  common::Result<std::optional<std::string>> get_field(std::string_view key,
+                                                       std::string_view field);
+
   const std::string& address() const { return options_.address.text; }
   // Whether a question would be refused unasked.
   bool rests() const;
   RemoteHealth health() const;
 
  private:
-  enum class Purpose : uint8_t { kRead, kWrite };
+  // Errors that a script replies are its caller's matter.
+  enum class Purpose : uint8_t { kRead, kWrite, kScript };
   using Replies = std::vector<RedisReply>;
   common::Result<Replies> ask(Purpose purpose, std::span<const RedisCommand> commands,
                               size_t bytes_max, int64_t limit_ms);
   common::Result<RedisReply> ask(Purpose purpose, const RedisCommand& command, size_t bytes_max);
+  common::Result<Replies> ask_script(const RedisCommand& command, int64_t replicas,
+                                     size_t bytes_max);
   common::Result<Replies> exchange(std::span<const RedisCommand> commands, size_t bytes_max,
                                    int64_t deadline_ns);
   common::Status admit(int64_t limit_ms);

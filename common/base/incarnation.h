@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 
 namespace common {
 
@@ -13,6 +15,8 @@ struct Incarnation {
   // From the system's source of randomness.
   static Incarnation draw();
   std::string hex() const;  // 32 digits
+  static std::optional<Incarnation> parse(std::string_view hex);
+  friend bool operator==(const Incarnation&, const Incarnation&) = default;
 };
 
 }  // namespace common

@@ -1,0 +1,89 @@
+#include "cache/engine/embedded_engine.h"
+
+#include <utility>
+
+#include "common/base/cat.h"
+
+namespace cache {
+
+using common::cat;
+using common::Digest;
+using common::Fence;
+using common::Result;
+
+namespace {
+
+std::string fence_name(uint32_t shard) { return cat("shard/", shard, "/fence"); }
+
+std::string folder_of(uint32_t shard, ShardRecord record) {
+  return cat("shard/", shard, record == ShardRecord::kPlan ? "/plan/" : "/job/");
+}
+
+}  // namespace
+
+// Of a shard that was never held: a fence that is before every other.
+Result<FenceState> EmbeddedEngine::state_of(uint32_t shard) {
+  LFARM_ASSIGN_OR_RETURN(auto text, store_.get_named(fence_name(shard)));
+  if (!text) return FenceState{Fence{shard, 0, {}}, 0};
+  auto state = parse_fence_state(shard, *text);
+  if (!state) return common::corrupt(cat("the fence of shard ", shard, " is damaged: ", *text));
+  return *state;
+}
+
+Result<FenceAnswer> EmbeddedEngine::raise(const Fence& fence) {
+  std::lock_guard lock(mutex_);
+  LFARM_ASSIGN_OR_RETURN(FenceState state, state_of(fence.shard));
+  if (state.fence == fence) return FenceAnswer{FenceVerdict::kTaken, fence, state.sequence};
+  if (!is_before(state.fence, fence)) {
+    return FenceAnswer{FenceVerdict::kStale, state.fence, state.sequence};
+  }
+  state.fence = fence;
+  Changes changes;
+  changes.named.push_back({fence_name(fence.shard), text_of(state)});
+  LFARM_RETURN_IF_ERROR(store_.commit({&changes, 1}));
+  return FenceAnswer{FenceVerdict::kTaken, fence, state.sequence};
+}
+
+Result<FenceAnswer> EmbeddedEngine::write(const Fence& fence, uint64_t sequence,
+                                          std::span<const ShardChange> changes) {
+  LFARM_CHECK(changes.size() <= kChangesMax, "a write of too many changes");
+  std::lock_guard lock(mutex_);
+  LFARM_ASSIGN_OR_RETURN(FenceState state, state_of(fence.shard));
+  auto answer = [&](FenceVerdict verdict) {
+    return FenceAnswer{verdict, state.fence, state.sequence};
+  };
+  if (is_before(state.fence, fence)) return answer(FenceVerdict::kBehind);
+  if (state.fence != fence || state.sequence > sequence) return answer(FenceVerdict::kStale);
+  if (state.sequence == sequence) return answer(FenceVerdict::kTaken);
+  if (state.sequence + 1 != sequence) return answer(FenceVerdict::kBehind);
+  state.sequence = sequence;
+  Changes group;
+  for (const ShardChange& change : changes) {
+    std::string name = folder_of(fence.shard, change.record) + change.name.hex();
+    // An empty value stands for a record that was removed.
+    group.named.push_back({std::move(name), std::string(change.bytes.value_or(""))});
+  }
+  group.named.push_back({fence_name(fence.shard), text_of(state)});
+  LFARM_RETURN_IF_ERROR(store_.commit({&group, 1}));
+  return answer(FenceVerdict::kTaken);
+}
+
+Result<std::optional<std::string>> EmbeddedEngine::read(uint32_t shard, ShardRecord record,
+                                                        const Digest& name) {
+  LFARM_ASSIGN_OR_RETURN(auto bytes, store_.get_named(folder_of(shard, record) + name.hex()));
+  if (bytes && bytes->empty()) bytes.reset();
+  return bytes;
+}
+
+Result<std::vector<Digest>> EmbeddedEngine::names(uint32_t shard, ShardRecord record) {
+  std::vector<Digest> names;
+  std::string folder = folder_of(shard, record);
+  LFARM_RETURN_IF_ERROR(
+      store_.for_each_named(folder, [&](std::string_view name, std::string_view bytes) {
+        auto digest = Digest::parse(name.substr(folder.size()));
+        if (digest && !bytes.empty()) names.push_back(*digest);
+      }));
+  return names;
+}
+
+}  // namespace cache

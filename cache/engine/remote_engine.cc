@@ -1,0 +1,147 @@
+#include "cache/engine/remote_engine.h"
+
+#include <utility>
+
+#include "common/base/cat.h"
+
+namespace cache {
+
+using common::cat;
+using common::Digest;
+using common::Fence;
+using common::Result;
+using Kind = RedisReply::Kind;
+
+namespace {
+
+constexpr size_t kAnswerBytesMax = 4096;
+constexpr size_t kDigestDigits = 64;
+constexpr size_t kNamesBytesMax = kDigestDigits * 1'000'000;
+
+// Both scripts answer "VERDICT TRANSITIONS INCARNATION SEQUENCE". A shard that was never held has a
+// fence of zeros, which is before every other.
+constexpr const char* kReadFence = R"(
+local there = redis.call('GET', KEYS[1]) or ('0 ' .. string.rep('0', 32) .. ' 0')
+local transitions, incarnation, sequence = string.match(there, '^(%d+) (%x+) (%d+)$')
+if not transitions then return redis.error_reply('a damaged fence: ' .. there) end
+local is_ours = transitions == ARGV[1] and incarnation == ARGV[2]
+local is_before = tonumber(transitions) < tonumber(ARGV[1])
+)";
+
+constexpr const char* kRaise = R"(
+if not is_ours then
+  if not is_before then return 'stale ' .. there end
+  there = ARGV[1] .. ' ' .. ARGV[2] .. ' ' .. sequence
+  redis.call('SET', KEYS[1], there)
+end
+return 'taken ' .. there
+)";
+
+// ARGV[3] is the sequence number; then come three words a change: which key, which field, and
+// "=" with its bytes behind or "-".
+constexpr const char* kWrite = R"(
+if is_before then return 'behind ' .. there end
+if not is_ours then return 'stale ' .. there end
+local ahead = tonumber(ARGV[3]) - tonumber(sequence)
+if ahead < 0 then return 'stale ' .. there end
+if ahead == 0 then return 'taken ' .. there end
+if ahead > 1 then return 'behind ' .. there end
+for i = 4, #ARGV, 3 do
+  local key = KEYS[tonumber(ARGV[i])]
+  if ARGV[i + 2] == '-' then
+    redis.call('HDEL', key, ARGV[i + 1])
+  else
+    redis.call('HSET', key, ARGV[i + 1], string.sub(ARGV[i + 2], 2))
+  end
+end
+there = ARGV[1] .. ' ' .. ARGV[2] .. ' ' .. ARGV[3]
+redis.call('SET', KEYS[1], there)
+return 'taken ' .. there
+)";
+
+constexpr const char* kNames = "return table.concat(redis.call('HKEYS', KEYS[1]))";
+
+std::optional<FenceVerdict> verdict_of(std::string_view word) {
+  for (FenceVerdict verdict : {FenceVerdict::kTaken, FenceVerdict::kStale, FenceVerdict::kBehind}) {
+    if (word == verdict_name(verdict)) return verdict;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+RemoteEngine::RemoteEngine(RemoteStore& store, RemoteEngineOptions options)
+    : store_(store),
+      options_(std::move(options)),
+      raise_(kReadFence, kRaise),
+      write_(kReadFence, kWrite),
+      names_(kNames) {
+  LFARM_CHECK(options_.space.find_first_of("{}") == std::string::npos, "a space without braces");
+}
+
+std::string RemoteEngine::key(uint32_t shard, const char* what) const {
+  return cat("lfarm:2:{", options_.space, '.', shard, "}:", what);
+}
+
+std::string RemoteEngine::key(uint32_t shard, ShardRecord record) const {
+  return key(shard, record == ShardRecord::kPlan ? "plan" : "job");
+}
+
+Result<FenceAnswer> RemoteEngine::change(RemoteScript& script, const Fence& fence,
+                                         std::span<const std::string> keys,
+                                         std::span<const std::string_view> arguments) {
+  LFARM_ASSIGN_OR_RETURN(RedisReply reply, store_.evaluate(script, keys, arguments, kAnswerBytesMax,
+                                                           options_.replicas));
+  std::string_view text = reply.text;
+  size_t space = text.find(' ');
+  auto verdict = verdict_of(text.substr(0, space));
+  auto state = space == std::string_view::npos
+                   ? std::nullopt
+                   : parse_fence_state(fence.shard, text.substr(space + 1));
+  if (reply.kind != Kind::kText || !verdict || !state) {
+    return common::corrupt(
+        cat("the engine at ", store_.address(), " answers shard ", fence.shard, " with nonsense"));
+  }
+  return FenceAnswer{*verdict, state->fence, state->sequence};
+}
+
+Result<FenceAnswer> RemoteEngine::raise(const Fence& fence) {
+  std::string keys[] = {key(fence.shard, "fence")};
+  std::string transitions = cat(fence.transitions), incarnation = fence.incarnation.hex();
+  std::string_view arguments[] = {transitions, incarnation};
+  return change(raise_, fence, keys, arguments);
+}
+
+Result<FenceAnswer> RemoteEngine::write(const Fence& fence, uint64_t sequence,
+                                        std::span<const ShardChange> changes) {
+  LFARM_CHECK(changes.size() <= kChangesMax, "a write of too many changes");
+  std::string keys[] = {key(fence.shard, "fence"), key(fence.shard, ShardRecord::kPlan),
+                        key(fence.shard, ShardRecord::kJob)};
+  std::vector<std::string> words{cat(fence.transitions), fence.incarnation.hex(), cat(sequence)};
+  for (const ShardChange& change : changes) {
+    words.push_back(change.record == ShardRecord::kPlan ? "2" : "3");
+    words.push_back(change.name.hex());
+    words.push_back(change.bytes ? cat('=', *change.bytes) : "-");
+  }
+  std::vector<std::string_view> arguments(words.begin(), words.end());
+  return this->change(write_, fence, keys, arguments);
+}
+
+Result<std::optional<std::string>> RemoteEngine::read(uint32_t shard, ShardRecord record,
+                                                      const Digest& name) {
+  return store_.get_field(key(shard, record), name.hex());
+}
+
+Result<std::vector<Digest>> RemoteEngine::names(uint32_t shard, ShardRecord record) {
+  std::string keys[] = {key(shard, record)};
+  LFARM_ASSIGN_OR_RETURN(RedisReply reply, store_.evaluate(names_, keys, {}, kNamesBytesMax, 0));
+  std::vector<Digest> names;
+  for (size_t at = 0; at < reply.text.size(); at += kDigestDigits) {
+    auto name = Digest::parse(std::string_view(reply.text).substr(at, kDigestDigits));
+    if (!name) return common::corrupt(cat("the engine at ", store_.address(), " names nonsense"));
+    names.push_back(*name);
+  }
+  return names;
+}
+
+}  // namespace cache

@@ -1,0 +1,79 @@
+// Where the truth about a shard lies: records that only the shard's holder changes. Every change
+// carries the holder's fence and a sequence number, and the engine compares both in the same step
+// in which it writes.
+//
+//   raise({17, transitions 4, ...})  taken, sequence 812      what an earlier holder sends is stale
+//   now write({17, 4, ...}, 813, {...})  taken                    all changes or none write({17, 4,
+//   ...}, 813, {...})  taken, nothing written   the answer to the first was lost write({17, 3,
+//   ...}, 813, {...})  stale write({17, 4, ...}, 815, {...})  behind                   the engine
+//   has lost 814
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/digest.h"
+#include "common/base/result.h"
+#include "common/shard/fence.h"
+
+namespace cache {
+
+// What the records of a shard are of.
+enum class ShardRecord : uint8_t { kPlan, kJob };
+inline constexpr size_t kShardRecordCount = 2;
+
+struct ShardChange {
+  ShardRecord record = ShardRecord::kPlan;
+  common::Digest name;
+  std::optional<std::string_view> bytes;  // the caller's; empty: the record is removed
+};
+
+enum class FenceVerdict : uint8_t {
+  kTaken,
+  kStale,   // another holder has the shard: whoever sent this holds it no more
+  kBehind,  // the engine lacks writes that it acknowledged: it was restored from an older copy
+};
+// "taken", "stale", "behind".
+const char* verdict_name(FenceVerdict verdict);
+
+struct FenceAnswer {
+  FenceVerdict verdict = FenceVerdict::kTaken;
+  common::Fence there;    // the shard's fence in the engine, after the call
+  uint64_t sequence = 0;  // of the last change there
+};
+
+// Thread-safe. Calls may wait for a network: after kUnavailable and kTimedOut a write may or may
+// not have happened, and the same call may be repeated.
+class ShardEngine {
+ public:
+  virtual ~ShardEngine() = default;
+
+  // Makes this the shard's fence, in the place of earlier ones. kStale where there is a later one,
+  // or one of another holder with the same number of transitions.
+  virtual common::Result<FenceAnswer> raise(const common::Fence& fence) = 0;
+  // The change that follows number `sequence` - 1 of the shard. All of it is there or nothing; on
+  // kTaken it is as durable as the engine makes it.
+  virtual common::Result<FenceAnswer> write(const common::Fence& fence, uint64_t sequence,
+                                            std::span<const ShardChange> changes) = 0;
+  // Empty when there is none.
+  virtual common::Result<std::optional<std::string>> read(uint32_t shard, ShardRecord record,
+                                                          const common::Digest& name) = 0;
+  // Of all records of the kind, in no order.
+  virtual common::Result<std::vector<common::Digest>> names(uint32_t shard, ShardRecord record) = 0;
+
+  static constexpr size_t kChangesMax = 256;  // of one write
+};
+
+// What an engine stores as a shard's fence: its text form and the sequence number.
+struct FenceState {
+  common::Fence fence;
+  uint64_t sequence = 0;
+};
+std::string text_of(const FenceState& state);
+std::optional<FenceState> parse_fence_state(uint32_t shard, std::string_view text);
+
+}  // namespace cache

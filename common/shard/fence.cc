@@ -1,0 +1,30 @@
+#include "common/shard/fence.h"
+
+#include <charconv>
+
+#include "common/base/cat.h"
+
+namespace common {
+
+bool is_before(const Fence& one, const Fence& other) {
+  return one.shard == other.shard && one.transitions < other.transitions;
+}
+
+std::string text_of(const Fence& fence) {
+  return cat(fence.transitions, ' ', fence.incarnation.hex());
+}
+
+std::optional<Fence> parse_fence(uint32_t shard, std::string_view text) {
+  Fence fence{shard, 0, {}};
+  size_t space = text.find(' ');
+  if (space == std::string_view::npos) return std::nullopt;
+  auto [end, error] = std::from_chars(text.data(), text.data() + space, fence.transitions);
+  if (error != std::errc() || end != text.data() + space) return std::nullopt;
+  if (fence.transitions > kTransitionsMax) return std::nullopt;
+  auto incarnation = Incarnation::parse(text.substr(space + 1));
+  if (!incarnation) return std::nullopt;
+  fence.incarnation = *incarnation;
+  return fence;
+}
+
+}  // namespace common

@@ -1,0 +1,19 @@
+// Virtual shards: what a farm's models are divided into, so that several coordinators share the
+// work.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "common/base/digest.h"
+
+namespace common {
+
+// Fixed, so that a model's shard is the same for ever, whatever the number of coordinators.
+inline constexpr uint32_t kShardCount = 64;
+
+// The shard of a tenant's model, below kShardCount. Every target, policy and machine class of one
+// graph is in one shard.
+uint32_t shard_of(std::string_view tenant, const Digest& graph_hash);
+
+}  // namespace common
