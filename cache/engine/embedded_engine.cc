@@ -22,7 +22,7 @@ std::string folder_of(uint32_t shard, ShardRecord record) {
 }  // namespace
 
 // Of a shard that was never held: a fence that is before every other.
-Result<FenceState> EmbeddedEngine::state_of(uint32_t shard) {
+Result<FenceState> EmbeddedEngine::look(uint32_t shard) {
   LFARM_ASSIGN_OR_RETURN(auto text, store_.get_named(fence_name(shard)));
   if (!text) return FenceState{Fence{shard, 0, {}}, 0};
   auto state = parse_fence_state(shard, *text);
@@ -32,10 +32,10 @@ Result<FenceState> EmbeddedEngine::state_of(uint32_t shard) {
 
 Result<FenceAnswer> EmbeddedEngine::raise(const Fence& fence) {
   std::lock_guard lock(mutex_);
-  LFARM_ASSIGN_OR_RETURN(FenceState state, state_of(fence.shard));
-  if (state.fence == fence) return FenceAnswer{FenceVerdict::kTaken, fence, state.sequence};
-  if (!is_before(state.fence, fence)) {
-    return FenceAnswer{FenceVerdict::kStale, state.fence, state.sequence};
+  LFARM_ASSIGN_OR_RETURN(FenceState state, look(fence.shard));
+  FenceVerdict verdict = judge_raise(state, fence);
+  if (verdict != FenceVerdict::kTaken || state.fence == fence) {
+    return FenceAnswer{verdict, state.fence, state.sequence};
   }
   state.fence = fence;
   Changes changes;
@@ -48,14 +48,11 @@ Result<FenceAnswer> EmbeddedEngine::write(const Fence& fence, uint64_t sequence,
                                           std::span<const ShardChange> changes) {
   LFARM_CHECK(changes.size() <= kChangesMax, "a write of too many changes");
   std::lock_guard lock(mutex_);
-  LFARM_ASSIGN_OR_RETURN(FenceState state, state_of(fence.shard));
-  auto answer = [&](FenceVerdict verdict) {
+  LFARM_ASSIGN_OR_RETURN(FenceState state, look(fence.shard));
+  FenceVerdict verdict = judge_write(state, fence, sequence);
+  if (verdict != FenceVerdict::kTaken || state.sequence == sequence) {
     return FenceAnswer{verdict, state.fence, state.sequence};
-  };
-  if (is_before(state.fence, fence)) return answer(FenceVerdict::kBehind);
-  if (state.fence != fence || state.sequence > sequence) return answer(FenceVerdict::kStale);
-  if (state.sequence == sequence) return answer(FenceVerdict::kTaken);
-  if (state.sequence + 1 != sequence) return answer(FenceVerdict::kBehind);
+  }
   state.sequence = sequence;
   Changes group;
   for (const ShardChange& change : changes) {
@@ -65,7 +62,7 @@ Result<FenceAnswer> EmbeddedEngine::write(const Fence& fence, uint64_t sequence,
   }
   group.named.push_back({fence_name(fence.shard), text_of(state)});
   LFARM_RETURN_IF_ERROR(store_.commit({&group, 1}));
-  return answer(FenceVerdict::kTaken);
+  return FenceAnswer{FenceVerdict::kTaken, state.fence, state.sequence};
 }
 
 Result<std::optional<std::string>> EmbeddedEngine::read(uint32_t shard, ShardRecord record,

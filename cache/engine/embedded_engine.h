@@ -16,12 +16,12 @@ class EmbeddedEngine final : public ShardEngine {
   common::Result<FenceAnswer> raise(const common::Fence& fence) override;
   common::Result<FenceAnswer> write(const common::Fence& fence, uint64_t sequence,
                                     std::span<const ShardChange> changes) override;
+  common::Result<FenceState> look(uint32_t shard) override;
   common::Result<std::optional<std::string>> read(uint32_t shard, ShardRecord record,
                                                   const common::Digest& name) override;
   common::Result<std::vector<common::Digest>> names(uint32_t shard, ShardRecord record) override;
 
  private:
-  common::Result<FenceState> state_of(uint32_t shard);
   std::mutex mutex_;
   Store& store_;
 };

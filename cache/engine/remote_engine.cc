@@ -20,6 +20,9 @@ constexpr size_t kNamesBytesMax = kDigestDigits * 1'000'000;
 
 // Both scripts answer "VERDICT TRANSITIONS INCARNATION SEQUENCE". A shard that was never held has a
 // fence of zeros, which is before every other.
+constexpr const char* kLook =
+    "return redis.call('GET', KEYS[1]) or ('0 ' .. string.rep('0', 32) .. ' 0')";
+
 constexpr const char* kReadFence = R"(
 local there = redis.call('GET', KEYS[1]) or ('0 ' .. string.rep('0', 32) .. ' 0')
 local transitions, incarnation, sequence = string.match(there, '^(%d+) (%x+) (%d+)$')
@@ -75,6 +78,7 @@ RemoteEngine::RemoteEngine(RemoteStore& store, RemoteEngineOptions options)
       options_(std::move(options)),
       raise_(kReadFence, kRaise),
       write_(kReadFence, kWrite),
+      look_(kLook),
       names_(kNames) {
   LFARM_CHECK(options_.space.find_first_of("{}") == std::string::npos, "a space without braces");
 }
@@ -125,6 +129,17 @@ Result<FenceAnswer> RemoteEngine::write(const Fence& fence, uint64_t sequence,
   }
   std::vector<std::string_view> arguments(words.begin(), words.end());
   return this->change(write_, fence, keys, arguments);
+}
+
+Result<FenceState> RemoteEngine::look(uint32_t shard) {
+  std::string keys[] = {key(shard, "fence")};
+  LFARM_ASSIGN_OR_RETURN(RedisReply reply, store_.evaluate(look_, keys, {}, kAnswerBytesMax, 0));
+  auto state = parse_fence_state(shard, reply.text);
+  if (!state) {
+    return common::corrupt(
+        cat("the fence of shard ", shard, " at ", store_.address(), " is damaged: ", reply.text));
+  }
+  return *state;
 }
 
 Result<std::optional<std::string>> RemoteEngine::read(uint32_t shard, ShardRecord record,

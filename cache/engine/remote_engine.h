@@ -27,6 +27,7 @@ class RemoteEngine final : public ShardEngine {
   common::Result<FenceAnswer> raise(const common::Fence& fence) override;
   common::Result<FenceAnswer> write(const common::Fence& fence, uint64_t sequence,
                                     std::span<const ShardChange> changes) override;
+  common::Result<FenceState> look(uint32_t shard) override;
   common::Result<std::optional<std::string>> read(uint32_t shard, ShardRecord record,
                                                   const common::Digest& name) override;
   common::Result<std::vector<common::Digest>> names(uint32_t shard, ShardRecord record) override;
@@ -40,7 +41,7 @@ class RemoteEngine final : public ShardEngine {
 
   RemoteStore& store_;
   const RemoteEngineOptions options_;
-  RemoteScript raise_, write_, names_;
+  RemoteScript raise_, write_, look_, names_;
 };
 
 }  // namespace cache

@@ -18,6 +18,17 @@ const char* verdict_name(FenceVerdict verdict) {
   return "?";
 }
 
+FenceVerdict judge_write(const FenceState& there, const common::Fence& fence, uint64_t sequence) {
+  if (is_before(there.fence, fence)) return FenceVerdict::kBehind;
+  if (there.fence != fence || there.sequence > sequence) return FenceVerdict::kStale;
+  return sequence - there.sequence > 1 ? FenceVerdict::kBehind : FenceVerdict::kTaken;
+}
+
+FenceVerdict judge_raise(const FenceState& there, const common::Fence& fence) {
+  bool is_taken = there.fence == fence || is_before(there.fence, fence);
+  return is_taken ? FenceVerdict::kTaken : FenceVerdict::kStale;
+}
+
 std::string text_of(const FenceState& state) {
   return common::cat(common::text_of(state.fence), ' ', state.sequence);
 }

@@ -46,6 +46,12 @@ struct FenceAnswer {
   uint64_t sequence = 0;  // of the last change there
 };
 
+// What an engine stores as a shard's fence: its text form and the sequence number.
+struct FenceState {
+  common::Fence fence;
+  uint64_t sequence = 0;
+};
+
 // Thread-safe. Calls may wait for a network: after kUnavailable and kTimedOut a write may or may
 // not have happened, and the same call may be repeated.
 class ShardEngine {
@@ -53,12 +59,16 @@ class ShardEngine {
   virtual ~ShardEngine() = default;
 
   // Makes this the shard's fence, in the place of earlier ones. kStale where there is a later one,
-  // or one of another holder with the same number of transitions.
+  // or one of another holder with the same number of transitions. A fence whose raise was not
+  // answered is not used: the raise may land later, when the engine has been set back meanwhile.
   virtual common::Result<FenceAnswer> raise(const common::Fence& fence) = 0;
   // The change that follows number `sequence` - 1 of the shard. All of it is there or nothing; on
   // kTaken it is as durable as the engine makes it.
   virtual common::Result<FenceAnswer> write(const common::Fence& fence, uint64_t sequence,
                                             std::span<const ShardChange> changes) = 0;
+  // What fence the shard has and how many changes, so that a holder without anything to write
+  // learns that an engine has lost some.
+  virtual common::Result<FenceState> look(uint32_t shard) = 0;
   // Empty when there is none.
   virtual common::Result<std::optional<std::string>> read(uint32_t shard, ShardRecord record,
                                                           const common::Digest& name) = 0;
@@ -68,11 +78,11 @@ class ShardEngine {
   static constexpr size_t kChangesMax = 256;  // of one write
 };
 
-// What an engine stores as a shard's fence: its text form and the sequence number.
-struct FenceState {
-  common::Fence fence;
-  uint64_t sequence = 0;
-};
+// What the engine whose state this is says to a write. A write that is taken and has the state's
+// own number is a repetition, of which nothing is written.
+FenceVerdict judge_write(const FenceState& there, const common::Fence& fence, uint64_t sequence);
+// The same of raise().
+FenceVerdict judge_raise(const FenceState& there, const common::Fence& fence);
 std::string text_of(const FenceState& state);
 std::optional<FenceState> parse_fence_state(uint32_t shard, std::string_view text);
 

@@ -50,6 +50,7 @@ const std::vector<Arrow>& arrows() {
        {"common/base/", "common/ir/", "common/plan/", "common/shard/", "common/wire/", "cache/"}},
       {"coordinator/egraph/", {"common/base/"}},
       {"coordinator/farm/", {"common/base/"}},
+      {"coordinator/shards/", {"common/base/", "common/shard/"}},
       // Not common/cuda, nor the runtime that loads it: a coordinator runs where there is no GPU.
       {"coordinator/",
        {"common/base/", "common/cost/", "common/http/", "common/ir/", "common/kubernetes/",

@@ -190,6 +190,11 @@ TEST_P(ShardEngineTest, AGapSaysThatTheEngineIsBehind) {
   EXPECT_EQ(behind.verdict, FenceVerdict::kBehind);
   EXPECT_EQ(behind.sequence, 1U);
   EXPECT_EQ(read(0), "first");
+  auto looked = engine().look(0);
+  ASSERT_TRUE(looked.ok());
+  EXPECT_EQ(looked->fence, fence);
+  EXPECT_EQ(looked->sequence, 1U);
+  EXPECT_EQ(engine().look(1)->sequence, 0U);
 }
 
 TEST_P(ShardEngineTest, AWriteIsWhole) {

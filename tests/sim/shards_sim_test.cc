@@ -1,0 +1,112 @@
+// Simulation of shards. Goal: whatever happens to coordinators and to the server that holds their
+// leases and records, no shard has two holders, nothing that was promised is lost, no old write
+// lands, no revoked plan is served, and in the end the shards are spread evenly over who lives.
+// Method: each seed draws coordinators, whose clocks differ, and a mixture of faults: messages that
+// are lost or arrive too late, crashes, pauses longer than a lease, a server that is slow, gone,
+// empty or restored from an older copy. Only with the last two may anything be lost, and only what
+// no holder's disk has.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "common/base/cat.h"
+#include "tests/sim/shards_world.h"
+
+namespace sim {
+namespace {
+
+ShardFaults faults_of(uint64_t seed, bool sets_back) {
+  common::Random random(seed ^ 0x5a5a);
+  auto sometimes = [&random](double most) { return random.chance(0.5) ? random.unit() * most : 0; };
+  ShardFaults faults;
+  faults.lost = sometimes(0.2);
+  faults.late = sometimes(0.1);
+  faults.crash = sometimes(0.03);
+  faults.pause = sometimes(0.03);
+  faults.leave = sometimes(0.02);
+  faults.outage = sometimes(0.02);
+  faults.slow = sometimes(0.02);
+  if (sets_back) faults.restored = random.unit() * 0.02;
+  return faults;
+}
+
+struct Sum {
+  ShardReport all;
+  int failed = 0;
+};
+
+// Runs the seeds, or the one in LFARM_SIM_SEED. LFARM_SIM_SEEDS times as many as are asked for.
+Sum run_seeds(uint64_t first, uint64_t count, bool sets_back, bool flawed = false) {
+  const char* chosen = std::getenv("LFARM_SIM_SEED");
+  if (chosen != nullptr) first = std::strtoull(chosen, nullptr, 10), count = 1;
+  if (const char* times = std::getenv("LFARM_SIM_SEEDS"))
+    count *= std::strtoull(times, nullptr, 10);
+  Sum sum;
+  for (uint64_t seed = first; seed < first + count; ++seed) {
+    ShardFaults faults = faults_of(seed, sets_back);
+    faults.flawed = flawed;
+    ShardReport one = ShardsWorld(seed, faults).run();
+    if (!one.failure.empty()) {
+      ++sum.failed;
+      EXPECT_TRUE(flawed) << one.failure << "\n  LFARM_SIM_SEED=" << seed
+                          << " build/tests/test_shards_sim --gtest_filter="
+                          << testing::UnitTest::GetInstance()->current_test_info()->name();
+    }
+    sum.all.acknowledged += one.acknowledged;
+    sum.all.repeated += one.repeated;
+    sum.all.stale += one.stale;
+    sum.all.behind += one.behind;
+    sum.all.taken_over += one.taken_over;
+    sum.all.accidents += one.accidents;
+    sum.all.put_back += one.put_back;
+    sum.all.revoked += one.revoked;
+    sum.all.served += one.served;
+    sum.all.lost_with_the_server += one.lost_with_the_server;
+  }
+  return sum;
+}
+
+void tell(const Sum& sum) {
+  const ShardReport& all = sum.all;
+  std::printf(
+      "%llu acknowledged, %llu repeated, %llu stale, %llu behind, %llu taken over, %llu "
+      "accidents, %llu put back, %llu revoked, %llu served, %llu lost with the server\n",
+      static_cast<unsigned long long>(all.acknowledged),
+      static_cast<unsigned long long>(all.repeated), static_cast<unsigned long long>(all.stale),
+      static_cast<unsigned long long>(all.behind), static_cast<unsigned long long>(all.taken_over),
+      static_cast<unsigned long long>(all.accidents), static_cast<unsigned long long>(all.put_back),
+      static_cast<unsigned long long>(all.revoked), static_cast<unsigned long long>(all.served),
+      static_cast<unsigned long long>(all.lost_with_the_server));
+}
+
+TEST(ShardsSim, NothingIsLostWhileTheServerKeepsWhatItHas) {
+  constexpr uint64_t kSeeds = 250;
+  Sum sum = run_seeds(1, kSeeds, false);
+  tell(sum);
+  if (std::getenv("LFARM_SIM_SEED") != nullptr) return;
+  EXPECT_GT(sum.all.acknowledged, kSeeds * 1'000);
+  EXPECT_GT(sum.all.repeated, kSeeds);
+  EXPECT_GT(sum.all.stale, kSeeds / 10);
+  EXPECT_GT(sum.all.taken_over, kSeeds * 100);
+  EXPECT_GT(sum.all.revoked, kSeeds);
+  EXPECT_EQ(sum.all.behind, 0U);
+  EXPECT_EQ(sum.all.lost_with_the_server, 0U);
+}
+
+TEST(ShardsSim, AServerThatIsSetBackGetsBackWhatHoldersHave) {
+  constexpr uint64_t kSeeds = 250;
+  Sum sum = run_seeds(100'001, kSeeds, true);
+  tell(sum);
+  if (std::getenv("LFARM_SIM_SEED") != nullptr) return;
+  EXPECT_GT(sum.all.accidents, kSeeds);
+  EXPECT_GT(sum.all.behind, kSeeds);
+  EXPECT_GT(sum.all.put_back, kSeeds);
+}
+
+TEST(ShardsSim, AServerWithoutFencesIsFoundOut) {
+  Sum sum = run_seeds(200'001, 40, false, true);
+  EXPECT_GT(sum.failed, 4);
+}
+
+}  // namespace
+}  // namespace sim
