@@ -54,6 +54,11 @@ double first_blocks(const GpuKernelFacts& f, double resident, const GpuMachine& 
   return std::min(std::max(1.0, f.blocks), machine.processors * resident);
 }
 
+// Of what a kernel moves, the share that it has to ask for early.
+double read_share(const GpuKernelFacts& f) {
+  return f.dram_bytes > 0 ? std::max(0.0, 1 - f.written_bytes / f.dram_bytes) : 1;
+}
+
 // What fewer blocks take longer to read: those of the last of several waves may ask for less than
 // fills memory's pipe.
 double last_wave_stretch(const GpuKernelFacts& f, double waves, double resident,
@@ -61,7 +66,8 @@ double last_wave_stretch(const GpuKernelFacts& f, double waves, double resident,
   double share = (waves - std::floor(waves)) / waves;
   double blocks = share * f.blocks;
   double in_flight = blocks * f.block_threads * f.in_flight_bytes;
-  double wanted = std::min(machine.processors * kGpuPipeBytes, share * f.dram_bytes);
+  double wanted =
+      std::min(machine.processors * kGpuPipeBytes, share * f.dram_bytes) * read_share(f);
   // Where whole waves do not fill it either, all of them take as long.
   wanted = std::min(wanted, machine.processors * resident * f.block_threads * f.in_flight_bytes);
   return in_flight >= wanted ? 1 : 1 - share + share * wanted / in_flight;
@@ -72,6 +78,7 @@ double last_wave_stretch(const GpuKernelFacts& f, double waves, double resident,
 GpuKernelFacts one_launch(const GpuKernelFacts& first, const GpuKernelFacts& second) {
   GpuKernelFacts f;
   f.dram_bytes = first.dram_bytes + second.dram_bytes;
+  f.written_bytes = first.written_bytes + second.written_bytes;
   f.sector_bytes = first.sector_bytes + second.sector_bytes;
   f.thread_instructions = first.thread_instructions + second.thread_instructions;
   f.single_operations = first.single_operations + second.single_operations;
@@ -115,7 +122,7 @@ GpuKernelTime gpu_kernel_time(const GpuKernelFacts& f, const GpuMachine& machine
   t.shared_ns = f.shared_bytes_moved / (kSharedBytesPerClock * clocks_per_ns);
   double resident = std::min(t.resident_blocks, std::ceil(blocks / machine.processors));
   t.in_flight_bytes_sm = resident * f.block_threads * f.in_flight_bytes;
-  double wanted = std::min(kGpuPipeBytes, f.dram_bytes / busy);
+  double wanted = std::min(kGpuPipeBytes, f.dram_bytes / busy) * read_share(f);
   if (t.in_flight_bytes_sm < wanted) t.dram_ns *= wanted / t.in_flight_bytes_sm;
   if (waves > 1) t.dram_ns *= last_wave_stretch(f, waves, t.resident_blocks, machine);
   // Waves overlap where many small blocks come and go.

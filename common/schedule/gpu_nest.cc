@@ -36,9 +36,9 @@ constexpr double kThreadsMax = 1024;
 constexpr double kShareLoads = 8;  // at most, what a load costs a thread alone, of one in a warp
 // Of what other units read too, the share that the first cache does not have.
 constexpr double kNearShare = 0.25;
-constexpr double kStallClocks = 2;  // of a warp alone, between two instructions
-constexpr double kRegisters = 24;   // of a thread, beside the loads that are under way
-constexpr double kSum = 2;          // of the sum of a row, and for the row's place
+constexpr double kStallClocks = 2;      // of a warp alone, between two instructions
+constexpr double kRegisters = 24;       // of a thread, beside the loads that are under way
+constexpr double kSum = 2;              // of the sum of a row, and for the row's place
 constexpr double kMostRegisters = 255;
 constexpr double kRegisterBytes = 4;
 constexpr int64_t kChunkBytes = 16;
@@ -193,6 +193,8 @@ class GpuNestSearch {
     facts.sector_bytes = (work.sector_bytes + work.shared_sector_bytes * kNearShare) * threads;
     facts.dram_bytes =
         std::min(asked_bytes(sizes), (work.sector_bytes + work.shared_sector_bytes) * threads);
+    for (double written : bytes_written(body_, sizes)) facts.written_bytes += written;
+    facts.written_bytes = std::min(facts.written_bytes, facts.dram_bytes);
     facts.in_flight_bytes = std::max(1.0, work.in_flight_bytes);
     facts.wait_clocks = std::max(1.0, work.rounds) * kGpuMemoryClocks + work.exchange_clocks +
                         work.instructions * kStallClocks;

@@ -37,21 +37,22 @@ PlanTraffic plan_traffic(const common::Program& program, const std::vector<int64
     std::vector<double> written = common::bytes_written(body, symbols);
     CallTraffic moved;
     double sources = 0;
-    auto add = [&](int buffer, double bytes) {
+    auto add = [&](int buffer, double bytes, bool is_written) {
       moved.asked += bytes;
       bool is_near = program.buffers[at(buffer)].kind == common::BufferKind::kTemporary &&
                      traffic.at_load[c] == 0 && stored[at(buffer)] == size[at(buffer)] &&
                      size[at(buffer)] <= machine.l2_bytes * kCacheShare;
       if (is_near) return;
       moved.bytes += bytes;
+      if (is_written) moved.written += bytes;
       moved.least += bytes * stored[at(buffer)] / std::max(1.0, size[at(buffer)]);
     };
     for (size_t k = 0; k < call.inputs.size(); ++k) {
-      add(call.inputs[k], read[k]);
+      add(call.inputs[k], read[k], false);
       sources += stored[at(call.inputs[k])];
     }
     for (size_t k = 0; k < call.outputs.size(); ++k) {
-      add(call.outputs[k], written[k]);
+      add(call.outputs[k], written[k], true);
       double& least = stored[at(call.outputs[k])];
       if (traffic.at_load[c] != 0) least = std::min(least, sources);
     }
@@ -63,7 +64,8 @@ PlanTraffic plan_traffic(const common::Program& program, const std::vector<int64
 CallTraffic lone_traffic(const Graph& body, const std::vector<int64_t>& symbols) {
   CallTraffic moved;
   for (double bytes : common::bytes_read(body, symbols)) moved.bytes += bytes;
-  for (double bytes : common::bytes_written(body, symbols)) moved.bytes += bytes;
+  for (double bytes : common::bytes_written(body, symbols)) moved.written += bytes;
+  moved.bytes += moved.written;
   moved.least = moved.asked = moved.bytes;
   return moved;
 }

@@ -225,7 +225,8 @@ common::Status judge_parts(const common::Kernel& kernel, const std::vector<int64
   double sectors = 0, sectors_least = 0, wavefronts = 0, wavefronts_least = 0;
   for (size_t k = 0; k < bytes.size(); ++k) {
     double share = bytes[k] / std::max(1.0, all_bytes);
-    CallTraffic own{traffic.bytes * share, traffic.least * share, traffic.asked * share};
+    CallTraffic own{traffic.bytes * share, traffic.least * share, traffic.asked * share,
+                    traffic.written * share};
     LFARM_ASSIGN_OR_RETURN(StaticKernel part,
                            static_kernel(common::horizontal_part(kernel, k), symbols, own, tools));
     facts = k == 0 ? part.facts : common::one_launch(facts, part.facts);
@@ -270,6 +271,7 @@ common::Result<StaticKernel> static_kernel(const common::Kernel& kernel,
   StaticKernel result;
   result.form = kernel.form;
   result.facts.dram_bytes = traffic.bytes;
+  result.facts.written_bytes = traffic.written;
   result.asked_bytes = traffic.asked;
   coordinator::KernelProfile profile = coordinator::profile_kernel(kernel, symbols);
   result.products = 2 * profile.contraction_ops;

@@ -19,8 +19,9 @@ namespace bench {
 // Bytes that one call moves between the device's memory and the chip.
 struct CallTraffic {
   double bytes = 0;
-  double least = 0;  // where weights were read as the model stores them
-  double asked = 0;  // with what the second cache still holds
+  double least = 0;    // where weights were read as the model stores them
+  double asked = 0;    // with what the second cache still holds
+  double written = 0;  // of the bytes
 };
 
 // From a few blocks run at their real size: what warps' accesses cost over the least that the bytes

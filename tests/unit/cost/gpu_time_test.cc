@@ -30,6 +30,16 @@ TEST(GpuTime, AStreamTakesWhatMemoryGives) {
   EXPECT_DOUBLE_EQ(t.in_flight_bytes_sm, 8 * 256 * 64);
 }
 
+// A kernel that mostly writes has little to ask for early.
+TEST(GpuTime, NothingWaitsForWhatIsWritten) {
+  GpuKernelFacts f = stream();
+  f.in_flight_bytes = 4;
+  const double read_ns = gpu_kernel_time(f, h100()).dram_ns;
+  EXPECT_GT(read_ns, 2 * gpu_kernel_time(stream(), h100()).dram_ns);
+  f.written_bytes = 0.8 * f.dram_bytes;
+  EXPECT_DOUBLE_EQ(gpu_kernel_time(f, h100()).dram_ns, gpu_kernel_time(stream(), h100()).dram_ns);
+}
+
 TEST(GpuTime, EveryLimitCanDecide) {
   struct Case {
     const char* name;
