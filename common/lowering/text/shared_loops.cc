@@ -228,9 +228,24 @@ std::string SharedLoops::store(const std::string& name, DType dtype, const Expr&
     note_access(first, dtype_size(dtype), dtype_size(dtype) * loop->width, true, loop->level);
   }
   std::string condition = guard.condition.empty() ? "" : cat("if (", guard.condition, ") ");
-  loop->stores.push_back(
-      cat(condition, "lf_store", type, "(", name, " + ", w_.text(first), ", ", vector, ");"));
+  std::string to = cat(name, " + ", w_.text(first));
+  std::string store = cat("lf_store", type, "(", to, ", ", vector, ");");
+  const StoreBatch& batch = team_.batch;
+  if (batch.steps > 1) {
+    batches_.push_back(w_.fresh("later"));
+    w_.line(batch.level, cat("LfLater", type, " ", batches_.back(), "[", batch.steps, "];"));
+    store = cat(batches_.back(), "[", batch.step, "].leave(", to, ", ", vector, ");");
+  }
+  loop->stores.push_back(condition + store);
   return cat(vector, ".e[", w_.index_name(loop->index), "]");
+}
+
+void SharedLoops::store_batch() {
+  for (const std::string& each : batches_) {
+    w_.line(cat("#pragma unroll\n", counting_loop("l", "0", cat(team_.batch.steps)), " ", each,
+                "[l].store();"));
+  }
+  batches_.clear();
 }
 
 void SharedLoops::note_access(const Expr& offset, int64_t element_bytes, int64_t bytes,

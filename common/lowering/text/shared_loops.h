@@ -76,6 +76,9 @@ class SharedLoops {
   std::string store(const std::string& name, DType dtype, const Expr& offset,
                     const StoreGuard& guard = {});
 
+  // After the loop of Team::batch: stores what its steps left.
+  void store_batch();
+
   // Counts an access of `bytes` by one thread in scope `level`, at element `offset` of a tensor
   // whose elements have `element_bytes`.
   void note_access(const Expr& offset, int64_t element_bytes, int64_t bytes, bool is_store,
@@ -129,6 +132,7 @@ class SharedLoops {
   bool needs_another_ = false;
   bool went_ahead_ = false;
   double row_bytes_ = 0;
+  std::vector<std::string> batches_;  // names of what steps leave to be stored
   std::vector<Loop> loops_;
 };
 

@@ -2,9 +2,18 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace common {
+
+// Vectors of `steps` steps of a loop are stored together after it, so that no step's loads come
+// behind another one's stores, whose memory a compiler cannot tell apart.
+struct StoreBatch {
+  int64_t steps = 1;  // 1: each step stores
+  std::string step;   // the loop's index
+  int level = 0;      // the scope around the loop
+};
 
 // `size` threads compute a unit together: they share the steps of its loops and combine what each
 // of them summed. In the code a thread's number within its team is `member`.
@@ -21,6 +30,7 @@ struct Team {
   // empty where it computes one.
   std::vector<int> rows;
   bool ahead = false;  // a loop's vectors are loaded one step before they are used
+  StoreBatch batch;
 };
 
 }  // namespace common

@@ -25,3 +25,16 @@ LF_INLINE void lf_store(T* to, const LfVec<T, kCount>& x) {
 #endif
   *(LfVec<T, kCount>*)to = x;
 }
+// A vector that is stored later, if it is there.
+template <class T, int kCount>
+struct LfLater {
+  T* to = nullptr;
+  LfVec<T, kCount> x;
+  LF_METHOD void leave(T* place, const LfVec<T, kCount>& value) {
+    to = place;
+    x = value;
+  }
+  LF_METHOD void store() const {
+    if (to != nullptr) lf_store<T, kCount>(to, x);
+  }
+};

@@ -44,6 +44,7 @@ constexpr int64_t kSharingBlocksMax = 1024;
 constexpr int64_t kStepsMin = 4;  // of a block that shares a k
 constexpr double kUnasked = 1e6;  // more than any two sizes differ by
 constexpr int64_t kAccessBytes = 16;
+constexpr int64_t kBatch = 4;  // vectors of a thread that are stored together
 
 Expr ceil_div(const Expr& a, int64_t b) { return common::floor_div(a + Expr(b - 1), Expr(b)); }
 
@@ -270,7 +271,16 @@ void CudaTileBlock::store(const std::string& first, int64_t rows) {
     own("n", "n0", size_.columns / wide, "column", across, 1);
   }
   const int outer = writer_.depth();
+  common::Team team;
+  const int64_t all = rows * size_.columns / width;
+  if (width > 1 && all % (size_.threads * kBatch) == 0) {
+    writer_.open(!stays);
+    team.batch = {kBatch, "later", writer_.depth()};
+  }
   writer_.open(!stays);
+  if (team.batch.steps > 1) {
+    writer_.line(cat("const int e = begun + later * ", size_.threads, ";"));
+  }
   writer_.line(cat("const int row = e ", along_rows ? "%" : "/", " ", fast, ";"));
   if (!stays) {
     writer_.line(cat("const int column = e ", along_rows ? "/" : "%", " ", fast, ";"));
@@ -283,7 +293,6 @@ void CudaTileBlock::store(const std::string& first, int64_t rows) {
   Expr m = Expr::index(writer_.bind_index("m", down, writer_.depth()));
   Expr n = Expr::index(writer_.bind_index("n", across, stays ? outer : writer_.depth()));
   std::string place = "[row][column]";
-  common::Team team;
   team.level = writer_.depth();
   team.vector = width;
   emitter_.set_team(team);
@@ -305,8 +314,15 @@ void CudaTileBlock::store(const std::string& first, int64_t rows) {
   flows_ = flows_ && store_flows(contraction_.id(), at, body_, emitter_, writer_);
   if (width > 1) emitter_.team().close();
   writer_.close(inside.empty() ? "" : cat("if (", inside, ")"));
-  writer_.close(cat("#pragma unroll 4\nfor (int e = tid; e < ", rows * size_.columns / width,
-                    "; e += ", size_.threads, ")"));
+  if (team.batch.steps > 1) {
+    writer_.close(unrolled_loop("later", kBatch));
+    emitter_.team().store_batch();
+    writer_.close(
+        cat("for (int begun = tid; begun < ", all, "; begun += ", size_.threads * kBatch, ")"));
+    return;
+  }
+  writer_.close(
+      cat("#pragma unroll 4\nfor (int e = tid; e < ", all, "; e += ", size_.threads, ")"));
 }
 
 Result<GpuFunction> CudaTileBlock::finish() {
