@@ -190,8 +190,8 @@ TEST(WarpClocks, ProductsAreWaitedForByGroup) {
   EXPECT_DOUBLE_EQ(warp_clocks(kernel, {}, 100), 300 + 1);
 }
 
-// A loop that multiplies turns as often as makes the products, one that asks for boxes as often as
-// makes the boxes, and the barriers of a step are those of the first.
+// A loop that multiplies turns as often as makes the products, one that asks for boxes is of a warp
+// beside the others, and the barriers of a step are those of the first.
 TEST(KernelCode, LoopsOfBoxesAndProductsTurnAsOftenAsTheyAreSeen) {
   SassKernel kernel;
   kernel.code = {of(SassClass::kBoxCopy), of(SassClass::kBranch), product(), product(),
@@ -202,11 +202,24 @@ TEST(KernelCode, LoopsOfBoxesAndProductsTurnAsOftenAsTheyAreSeen) {
   seen.products = 14;
   seen.boxes_under_way = 48;
   KernelCode code = kernel_code(kernel, {}, seen);
-  EXPECT_DOUBLE_EQ(code.instructions, 10 * 2 + 7 * 4);
+  EXPECT_DOUBLE_EQ(code.instructions, 2 + 7 * 4);
   EXPECT_DOUBLE_EQ(code.tensor_instructions, 14);
   EXPECT_EQ(code.barriers_step, 1);
   EXPECT_EQ(code.in_flight_bytes, 48);
   EXPECT_EQ(code.load_bytes, 16);
+}
+
+// What is written behind the end of a thread, and goes back, makes no loop of what lies between.
+TEST(KernelCode, NothingTurnsAroundTheEndOfAThread) {
+  SassInstruction exit = of(SassClass::kBranch);
+  exit.opcode = 0x14d;
+  SassKernel kernel;
+  kernel.code = {of(SassClass::kOther), exit, of(SassClass::kBranch)};
+  kernel.loops = {{0, 2}};
+  for (SassInstruction& x : kernel.code) x.is_reached = true;
+  EXPECT_DOUBLE_EQ(kernel_code(kernel, {}, {}).instructions, 3);
+  kernel.code[1].is_conditional = true;
+  EXPECT_DOUBLE_EQ(kernel_code(kernel, {}, {}).instructions, 12);
 }
 
 }  // namespace

@@ -18,6 +18,7 @@ constexpr double kUnknownTrips = 4;
 // Before a precise division of floats, which calls a function for its rare cases.
 constexpr uint16_t kFloatCheck = 0x102;
 constexpr uint16_t kWarpgroupProduct = 0x1f0;
+constexpr uint16_t kExit = 0x14d;
 constexpr int kChunkBytes = 16;  // of the copy engine
 
 bool is_load(SassClass kind) {
@@ -31,6 +32,7 @@ struct Part {
   std::array<double, 5> loads_by_width{};
   double load_bytes = 0, store_bytes = 0, shared_bytes = 0;
   int64_t barriers = 0, calls = 0, float_checks = 0;
+  bool has_exit = false;  // anywhere within the loop
   double trips = 1;
 };
 
@@ -54,6 +56,10 @@ std::vector<Part> parts_of(const SassKernel& kernel, const std::vector<size_t>& 
     if (x.kind == SassClass::kBarrier) ++part.barriers;
     if (x.kind == SassClass::kCall) ++part.calls;
     if (x.opcode == kFloatCheck) ++part.float_checks;
+    if (x.opcode != kExit || x.is_conditional) continue;
+    for (size_t l = 0; l < kernel.loops.size(); ++l) {
+      parts[l].has_exit |= kernel.loops[l].first <= k && k <= kernel.loops[l].last;
+    }
   }
   return parts;
 }
@@ -91,16 +97,20 @@ void find_trips(std::vector<Part>& parts, const ThreadTraffic& traffic) {
   turn(parts, is_open, traffic.loads, [](const Part& part) { return part.load_bytes; });
   turn(parts, is_open, traffic.shared_loads, [](const Part& part) { return part.shared_bytes; });
   for (size_t k = 0; k < parts.size(); ++k) {
-    if (is_open[k] != 0) parts[k].trips = kUnknownTrips;
+    // Compilers write what waits again behind the end of the thread. The way back from there makes
+    // no loop of all that lies between.
+    if (is_open[k] != 0) parts[k].trips = parts[k].has_exit ? 1 : kUnknownTrips;
   }
 }
 
-// How often loops turn, and that in the block that has most to load.
 // A loop that asks for boxes runs beside the one that multiplies them, in a warp of its own.
+bool runs_beside(const Part& part) { return part.boxes > 0 && part.products == 0; }
+
+// How often loops turn, and that in the block that has most to load.
 std::vector<double> trips_of(const std::vector<Part>& parts) {
   std::vector<double> trips;
   for (const Part& part : parts) {
-    trips.push_back(part.boxes > 0 && part.products == 0 ? 1 : part.trips);
+    trips.push_back(runs_beside(part) ? 1 : part.trips);
   }
   return trips;
 }
@@ -160,7 +170,7 @@ KernelCode kernel_code(const SassKernel& kernel, const common::CubinKernel& fact
   code.load_bytes = traffic.boxes ? kChunkBytes : main_width(kernel, parts, places, true);
   code.store_bytes = main_width(kernel, parts, places, false);
   for (const Part& part : parts) {
-    code.instructions += part.instructions * part.trips;
+    code.instructions += part.instructions * (runs_beside(part) ? 1 : part.trips);
     code.tensor_instructions += part.tensor * part.trips;
     if (&part == &parts.back()) break;
     code.divisions_in_loops += std::max<int64_t>(0, part.calls - part.float_checks);
