@@ -8,10 +8,14 @@
 
 namespace common {
 
-struct GpuKernelFacts {
+// What a kernel moves.
+struct GpuKernelTraffic {
   double dram_bytes = 0;     // moved between device memory and the chip, each byte once
   double written_bytes = 0;  // of these, what is written: nothing waits for it
   double sector_bytes = 0;   // asked of the second cache: 32 for each sector that an access touches
+};
+
+struct GpuKernelFacts : GpuKernelTraffic {
   double thread_instructions = 0;   // of all threads
   double single_operations = 0;     // float32 multiply-adds outside of tensor cores, two each
   double tensor_operations = 0;     // on tensor cores, likewise, by single warps

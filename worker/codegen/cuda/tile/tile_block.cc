@@ -244,6 +244,7 @@ bool CudaTileBlock::stores_wide() const {
   return !contraction_.output_runs_along_rows() && store_width(false, "0", size_.rows) == 8;
 }
 
+// Long because the scopes of one loop open and close in it.
 void CudaTileBlock::store(const std::string& first, int64_t rows) {
   const common::TileProblem& p = contraction_.problem();
   const bool along_rows = contraction_.output_runs_along_rows();
