@@ -9,20 +9,26 @@ namespace common {
 namespace {
 
 // Of equal ones the first.
-constexpr ProductBlock kBlocks[] = {{128, 256, 2}, {128, 256, 1}, {128, 128, 2}, {128, 128, 1},
-                                    {64, 256, 2},  {64, 256, 1},  {128, 64, 2},  {128, 64, 1},
-                                    {64, 128, 2},  {64, 128, 1},  {64, 64, 2},   {64, 64, 1}};
+constexpr ProductBlock kBlocks[] = {
+    {128, 256, 2}, {128, 256, 1}, {128, 256, 4}, {128, 128, 2}, {128, 128, 1}, {128, 128, 4},
+    {64, 256, 2},  {64, 256, 1},  {64, 256, 4},  {128, 64, 2},  {128, 64, 1},  {128, 64, 4},
+    {64, 128, 2},  {64, 128, 1},  {64, 128, 4},  {64, 64, 2},   {64, 64, 1},   {64, 64, 4}};
 constexpr int64_t kSplits[] = {1, 2, 4, 8, 16, 32};
 constexpr int64_t kPartSteps = 4;  // of a block that shares a k, at least
 constexpr int64_t kStepDepth = 64, kGroupRows = 64, kGroupThreads = 128, kWarpRows = 16;
-constexpr double kHalf = 2, kWarp = 32, kStages = 4, kSharedBytes = 227 * 1024;
+constexpr double kHalf = 2, kWarp = 32, kSharedBytes = 227 * 1024;
+// Of a multiprocessor and of a thread, beside its sums.
+constexpr int64_t kRegisters = 65536, kOtherRegisters = 40, kThreads = 2048;
+// Of shared memory: a row of sums is filled up; barriers, and what functions keep for themselves.
+constexpr int64_t kPad = 8, kOtherBytes = 2048;
 // Thread instructions, counted in machine code for sm_90a: of a step, of an element from its sum to
 // the store, of a sum that is left for another block, and of one that is added there.
-constexpr double kStep = 43, kElement = 29, kLeft = 1, kAdded = 2;
-// Clocks of a warp alone: until the first boxes are there, of an element of its own, of four sums
-// that are left or added together, and of finding out which block is the last.
-constexpr double kBeginClocks = 1300, kElementClocks = 78, kLeaveClocks = 8, kAddClocks = 70,
-                 kJoinClocks = 1500;
+constexpr double kStep = 43, kElement = 6, kLeft = 1, kAdded = 2;
+// Clocks of a warp alone: until the first boxes are there, of an element of its own, of a round of
+// loads for so many of them, of four sums that are left or added together, and of finding out which
+// block is the last.
+constexpr double kBeginClocks = 1300, kElementClocks = 26, kRoundClocks = kGpuMemoryClocks,
+                 kRoundElements = 32, kLeaveClocks = 8, kAddClocks = 70, kJoinClocks = 1500;
 // Multiplications and additions of a processor's tensor cores in a clock.
 constexpr double kOperationsPerClock = 4096;
 constexpr double kProductDepth = 16;
@@ -34,13 +40,20 @@ double stage_bytes(const ProductBlock& block) {
 }
 
 double shared_bytes(const ProductBlock& block) {
-  return std::max(kStages * stage_bytes(block), number(block.rows * block.columns) * 4);
+  return number(kOtherBytes) + std::max(number(block.stages) * stage_bytes(block),
+                                        number(block.rows * (block.columns + kPad)) * 4);
 }
+
+int64_t threads_of(const ProductBlock& block) {
+  return block.rows / kGroupRows * kGroupThreads + static_cast<int64_t>(kWarp);
+}
+
+// Of a thread.
+int64_t registers_of(const ProductBlock& block) { return block.columns / 2 + kOtherRegisters; }
 
 // Blocks that fill the machine once.
 int64_t places(const ProductBlock& block, int64_t processors) {
-  return processors *
-         std::max<int64_t>(1, static_cast<int64_t>(kSharedBytes / shared_bytes(block)));
+  return processors * resident_products(block);
 }
 
 bool may_split(const std::vector<WeightedTile>& shapes, int64_t splits) {
@@ -49,7 +62,42 @@ bool may_split(const std::vector<WeightedTile>& shapes, int64_t splits) {
          });
 }
 
+// More than there are steps would take room that other blocks could have.
+int64_t stages_of(const std::vector<WeightedTile>& shapes) {
+  int64_t most = 1;
+  for (const WeightedTile& each : shapes) {
+    most = std::max(most, divide_up(each.shape.steps, kStepDepth));
+  }
+  return std::min(most, ProductBlock{}.stages);
+}
+
 }  // namespace
+
+namespace {
+
+// Without memory's time, which is the same for all blocks and, where windows overlap, less than
+// their bytes say.
+double expected_ns(const std::vector<WeightedTile>& shapes, const ProductBlock& block,
+                   const GpuMachine& machine, bool has_memory) {
+  double ns = 0;
+  for (const WeightedTile& each : shapes) {
+    GpuKernelFacts f = product_facts(each.shape, block, static_cast<int64_t>(machine.processors));
+    if (has_memory) f.dram_bytes = operand_bytes(each.shape);
+    f.thread_instructions += number(each.shape.batch * each.shape.rows * each.shape.columns) *
+                             each.shape.result.instructions;
+    ns += each.weight * gpu_kernel_time(f, machine).total_ns;
+  }
+  return ns;
+}
+
+}  // namespace
+
+int64_t resident_products(const ProductBlock& block) {
+  const int64_t threads = threads_of(block);
+  const auto by_memory = static_cast<int64_t>(kSharedBytes / shared_bytes(block));
+  return std::max<int64_t>(
+      1, std::min({by_memory, kRegisters / (threads * registers_of(block)), kThreads / threads}));
+}
 
 Expr product_parts(const Expr& tiles, const ProductBlock& block, int64_t processors) {
   if (block.splits == 1) return 1;
@@ -69,24 +117,28 @@ GpuKernelFacts product_facts(const TileShape& shape, const ProductBlock& block,
   const double elements = number(block.rows * block.columns), columns = number(block.columns);
   GpuKernelFacts f;
   f.blocks = number(tiles * parts);
-  f.block_threads = multiplying + kWarp;
-  f.registers = columns / 2 + 32;
+  f.block_threads = number(threads_of(block));
+  f.registers = number(registers_of(block));
   f.block_shared_bytes = shared_bytes(block);
   const double operations = 2 * elements * number(kStepDepth) * steps;
   f.warpgroup_operations = f.blocks * operations;
   f.thread_instructions =
       f.blocks * f.block_threads * steps * kStep + number(tiles) * elements * kElement;
   f.sector_bytes = f.blocks * steps * (number(block.rows) + columns / block.cluster) *
-                   number(kStepDepth) * kHalf;
+                       number(kStepDepth) * kHalf +
+                   number(shape.batch * shape.rows * shape.columns) *
+                       (shape.result.load_bytes + shape.result_bytes);
   // Boxes are written once; each warpgroup reads its rows and all columns. Sums go through it, too.
   const double product_bytes = (number(kGroupRows) + columns) * kProductDepth * kHalf;
   f.shared_bytes_moved =
       f.blocks * steps *
           (stage_bytes(block) + groups * number(kStepDepth) / kProductDepth * product_bytes) +
       number(tiles) * 2 * elements * 4;
-  f.in_flight_bytes = kStages * stage_bytes(block) / f.block_threads;
+  f.in_flight_bytes = number(block.stages) * stage_bytes(block) / f.block_threads;
   f.wait_clocks = kBeginClocks + operations / kOperationsPerClock;
-  const double result_clocks = elements / multiplying * kElementClocks;
+  const double own = elements / multiplying;
+  const double rounds = shape.result.loads > 0 ? own / kRoundElements : 0;
+  const double result_clocks = own * kElementClocks + rounds * kRoundClocks;
   if (parts == 1) {
     f.wait_clocks += result_clocks;
     return f;
@@ -104,21 +156,14 @@ GpuKernelFacts product_facts(const TileShape& shape, const ProductBlock& block,
 
 double products_ns(const std::vector<WeightedTile>& shapes, const ProductBlock& block,
                    const GpuMachine& machine) {
-  double ns = 0;
-  for (const WeightedTile& each : shapes) {
-    GpuKernelFacts f = product_facts(each.shape, block, static_cast<int64_t>(machine.processors));
-    f.dram_bytes = operand_bytes(each.shape);
-    f.thread_instructions += number(each.shape.batch * each.shape.rows * each.shape.columns) *
-                             each.shape.result.instructions;
-    ns += each.weight * gpu_kernel_time(f, machine).total_ns;
-  }
-  return ns;
+  return expected_ns(shapes, block, machine, true);
 }
 
 ProductBlock product_block(const std::vector<WeightedTile>& shapes, const ProductWish& wish,
                            int64_t processors) {
   const GpuMachine machine = machine_of_blocks(processors);
   ProductBlock best = kBlocks[0];
+  const int64_t stages = stages_of(shapes);
   double least = std::numeric_limits<double>::infinity();
   for (ProductBlock block : kBlocks) {
     if ((wish.rows != 0 && block.rows != wish.rows) ||
@@ -126,11 +171,12 @@ ProductBlock product_block(const std::vector<WeightedTile>& shapes, const Produc
         (wish.cluster != 0 && block.cluster != wish.cluster)) {
       continue;
     }
+    block.stages = stages;
     for (int64_t splits : kSplits) {
       bool fits = wish.splits == 0 ? may_split(shapes, splits) : splits == wish.splits;
       if (!fits) continue;
       block.splits = splits;
-      double ns = products_ns(shapes, block, machine);
+      double ns = expected_ns(shapes, block, machine, false);
       if (ns >= least) continue;
       best = block;
       least = ns;
@@ -144,8 +190,17 @@ std::optional<ProductBlock> quicker_product_block(const std::vector<WeightedTile
   const GpuMachine machine = machine_of_blocks(processors);
   const TileBlocks warps = tile_blocks(shapes, {0, 0, wish.splits}, processors);
   const ProductBlock block = product_block(shapes, wish, processors);
-  if (products_ns(shapes, block, machine) >= tiles_ns(shapes, warps, machine)) return std::nullopt;
-  return block;
+  // Memory that takes longer than both decides nothing.
+  double ours = products_ns(shapes, block, machine), theirs = tiles_ns(shapes, warps, machine);
+  if (ours == theirs) {
+    ours = expected_ns(shapes, block, machine, false);
+    theirs = 0;
+    for (const WeightedTile& each : shapes) {
+      const GpuKernelFacts facts = tile_facts(each.shape, warps, processors);
+      theirs += each.weight * gpu_kernel_time(facts, machine).total_ns;
+    }
+  }
+  return ours < theirs ? std::optional(block) : std::nullopt;
 }
 
 }  // namespace common

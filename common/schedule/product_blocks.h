@@ -16,8 +16,9 @@ namespace common {
 // right operand together.
 struct ProductBlock {
   int64_t rows = 128, columns = 256;
-  int cluster = 2;
+  int cluster = 2;     // 1, 2 or 4
   int64_t splits = 1;  // blocks that share a k at most
+  int64_t stages = 4;  // steps of k that shared memory holds
 
   bool operator==(const ProductBlock&) const = default;
 };
@@ -31,6 +32,9 @@ constexpr ProductWish product_wish(int64_t warpgroups, int64_t clusters, int64_t
   if (warpgroups <= 1) return {0, 0, clusters, splits};
   return {warpgroups / 1000, warpgroups % 1000, clusters, splits};
 }
+
+// Blocks that a multiprocessor has room for at once.
+int64_t resident_products(const ProductBlock& block);
 
 // Blocks that share a k: as many as fill a GPU with `processors` multiprocessors once, where
 // `tiles` parts of the product have one each, at most those of the block.

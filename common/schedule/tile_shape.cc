@@ -20,8 +20,9 @@ constexpr int64_t kChunk = 8;  // elements of 16 bytes
 // Adds up what an element of a node takes, down to inputs and to the contraction.
 class Count {
  public:
-  Count(const Graph& body, NodeId product, const std::vector<int64_t>& symbols)
-      : body_(body), product_(product), symbols_(symbols) {}
+  // `columns`: of the product, where elements of results are counted; 0: of an operand.
+  Count(const Graph& body, NodeId product, const std::vector<int64_t>& symbols, double columns = 0)
+      : body_(body), product_(product), symbols_(symbols), columns_(columns) {}
 
   // A value that several nodes read at the same place is computed once; `place` names the last node
   // that changed it.
@@ -33,6 +34,7 @@ class Count {
       case Op::kIota:
         return;
       case Op::kInput:
+        if (is_of_columns(node)) return;
         work_.loads += times;
         work_.load_bytes += times * static_cast<double>(dtype_size(node.dtype));
         work_.instructions += times * kLoad;
@@ -57,6 +59,10 @@ class Count {
   ElementWork work() const { return work_; }
 
  private:
+  // A thread stays in its columns, and reads what belongs to them once.
+  bool is_of_columns(const Node& node) const {
+    return columns_ > 1 && count_elements(node.shape, symbols_) <= columns_;
+  }
   static bool is_condition(const Node& node) {
     return node.op == Op::kView && !attr<ViewAttr>(node).view.valid.empty();
   }
@@ -71,6 +77,7 @@ class Count {
   const Graph& body_;
   NodeId product_;
   const std::vector<int64_t>& symbols_;
+  double columns_;
   std::set<std::pair<NodeId, NodeId>> seen_;
   ElementWork work_;
 };
@@ -114,7 +121,7 @@ std::optional<TileShape> tile_shape(const Contraction& c, const std::vector<int6
     count.add(c.operand(side), -1, 1);
     operand.element = count.work();
   }
-  Count count(c.body(), c.id(), symbols);
+  Count count(c.body(), c.id(), symbols, static_cast<double>(shape.columns));
   shape.result_bytes = 0;
   for (const GraphOutput& output : c.body().outputs) {
     count.add(output.node, -1, 1);

@@ -175,6 +175,16 @@ Graph convolution(int64_t size, int64_t channels, int64_t columns, int64_t strid
   return b.finish();
 }
 
+// What ends a block of a residual network: few products an element, and the block's input added.
+Graph product_and_residual(int64_t rows, int64_t columns, int64_t depth) {
+  GraphBuilder b;
+  NodeId y = product(b, input(b, kHalf, {rows, depth}), columns);
+  y = b.cast(b.binary(BinaryOp::kMul, y, input(b, kWide, {columns})), kHalf);
+  y = b.binary(BinaryOp::kAdd, b.cast(y, kWide), b.cast(input(b, kHalf, {rows, columns}), kWide));
+  b.output(b.cast(b.binary(BinaryOp::kMax, y, b.scalar(kWide, 0)), kHalf));
+  return b.finish();
+}
+
 std::vector<NamedKernel> gpu_kernels() {
   std::vector<NamedKernel> kernels;
   auto add = [&](const char* name, Template form, const Graph& body) {
@@ -223,6 +233,7 @@ std::vector<NamedKernel> gpu_kernels() {
   add("convolution_of_256", Template::kTile, convolution(14, 256, 256, 1));
   add("convolution_of_512", Template::kTile, convolution(7, 512, 512, 1));
   add("convolution_two_apart", Template::kTile, convolution(28, 256, 256, 2));
+  add("product_and_residual", Template::kTile, product_and_residual(25088, 512, 128));
   add("cache_update", Template::kScatter, cache_update());
   return kernels;
 }

@@ -62,7 +62,7 @@ const std::vector<ScheduleChoice>& schedule_parameters(Template t) {
       {"splits", {0, 1, 2, 4, 8, 16, 32}, false, true},
       {"warpgroups", {0, 1, 64064, 64128, 64256, 128064, 128128, 128256}, false, false, true},
       {"stages", {0, 3, 4, 6}, false, false, true},
-      {"clusters", {0, 1, 2}, false, false, true}};
+      {"clusters", {0, 1, 2, 4}, false, false, true}};
   static const std::vector<ScheduleChoice> kAttention = {
       {"keys", {0, 32, 64, 128, 256, 512}},
       {"online", {1, 0}, true, true},

@@ -21,6 +21,7 @@ struct GpuFunction {
   bool is_split = false;
   // Blocks next to each other that run at once and see each other's shared memory.
   int cluster = 1;
+  int64_t resident = 1;  // blocks for which a multiprocessor has registers, at least
   // Known to the body as map0, map1, ...
   std::vector<TensorMap> maps = {};
 };

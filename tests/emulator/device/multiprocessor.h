@@ -19,7 +19,7 @@
 namespace emulator {
 
 inline constexpr unsigned kBlockThreadsMax = 1024;
-inline constexpr unsigned kClusterMax = 2;
+inline constexpr unsigned kClusterMax = 4;
 inline constexpr unsigned kSharedBytes = 48 * 1024;        // without asking
 inline constexpr unsigned kSharedBytesOptIn = 227 * 1024;  // cuFuncSetAttribute
 

@@ -46,7 +46,7 @@ TEST(CodegenConvolution, WindowsOfImages) {
   check(batch, 2);
 }
 
-// Channels that fill steps and others, both orders of the weight, every block, alone and two
+// Channels that fill steps and others, both orders of the weight, every block, alone, two and four
 // together, and blocks that share the sum.
 TEST(CodegenConvolution, BlocksAndChannels) {
   if (!runs_on_gpu()) GTEST_SKIP() << "a CPU has no copy engine";
@@ -63,7 +63,7 @@ TEST(CodegenConvolution, BlocksAndChannels) {
     }
   }
   for (int64_t block : {64128, 64256, 128064, 128128, 128256}) {
-    for (int64_t clusters : {1, 2}) {
+    for (int64_t clusters : {1, 2, 4}) {
       ConvolutionCase c;
       c.axes = {{11}, {13}};
       c.columns = clusters == 1 ? 264 : 136;

@@ -77,6 +77,13 @@ TEST(CodegenWarpgroup, BoxesOfOperands) {
       }
     }
   }
+  // As many stages as steps, and blocks of more rows than the product.
+  for (int64_t clusters : {1, 2, 4}) {
+    for (int64_t k : {64, 128, 1096}) {
+      add_product(batch, random, DType::kBfloat16, 200, 136, k, clusters == 2, k != 128,
+                  {{"clusters", clusters}, {"warpgroups", 64064}});
+    }
+  }
   for (int64_t clusters : {1, 2}) {
     for (int64_t splits : {2, 8}) {
       for (int64_t rows : {20, 130, 256}) {

@@ -52,7 +52,7 @@ TEST(ProductBlocks, PartsFollowFromTheRows) {
 TEST(ProductBlocks, WishesAreKept) {
   const std::vector<WeightedTile> shapes = {{product(256, 512, 1024), 1}};
   for (int64_t size : {64064, 64128, 64256, 128064, 128128, 128256}) {
-    for (int64_t cluster : {0, 1, 2}) {
+    for (int64_t cluster : {0, 1, 2, 4}) {
       for (int64_t splits : {0, 1, 32}) {
         const ProductBlock block =
             product_block(shapes, product_wish(size, cluster, splits), kProcessors);
@@ -62,6 +62,38 @@ TEST(ProductBlocks, WishesAreKept) {
       }
     }
   }
+}
+
+// With a short epilogue that reads a value for each result.
+ProductBlock block_of(int64_t rows, int64_t columns, int64_t steps) {
+  TileShape shape = product(rows, columns, steps);
+  shape.result = {8, 1, 2, false};
+  shape.result_bytes = 2;
+  return product_block({{shape, 1}}, {}, kProcessors);
+}
+
+// Stages that no step fills would take the room of another block.
+TEST(ProductBlocks, HaveNoMoreStagesThanSteps) {
+  EXPECT_EQ(block_of(100352, 256, 64).stages, 1);
+  EXPECT_EQ(block_of(25088, 512, 128).stages, 2);
+  EXPECT_EQ(block_of(4096, 4096, 4096).stages, 4);
+}
+
+TEST(ProductBlocks, ShareAMultiprocessorWhereProductsAreShort) {
+  EXPECT_GE(resident_products(block_of(100352, 256, 64)), 2);
+  EXPECT_EQ(resident_products({128, 256, 2, 1, 4}), 1);
+}
+
+// A convolution of 64 channels reads each pixel nine times, from the second cache: its blocks are
+// chosen by what the chip does, not by memory that would deliver nine copies.
+TEST(ProductBlocks, AreNotWiderThanTheProduct) {
+  EXPECT_EQ(block_of(100352, 64, int64_t{9} * 64).columns, 64);
+}
+
+// Four blocks that copy weights together ask the second cache for the least.
+TEST(ProductBlocks, FormClustersWhereTheSecondCacheIsTheLimit) {
+  EXPECT_EQ(block_of(6272, 256, 2304).cluster, 4);
+  EXPECT_EQ(block_of(4096, 4096, 4096).cluster, 2);
 }
 
 }  // namespace

@@ -45,7 +45,8 @@ std::string prologue(const std::string& entry, const Graph& body, const GpuFunct
   std::string_view restricted = in_place ? "" : " __restrict__";
   std::string_view restricted_input = overlaps ? "" : restricted;
   std::string text =
-      cat("extern \"C\" __global__ void __launch_bounds__(", function.block.threads, ") ",
+      cat("extern \"C\" __global__ void __launch_bounds__(", function.block.threads,
+          function.resident > 1 ? cat(", ", function.resident) : "", ") ",
           function.cluster > 1 ? cat("__cluster_dims__(", function.cluster, ", 1, 1) ") : "", entry,
           "(");
   for (size_t k = 0; k < body.inputs.size(); ++k) {

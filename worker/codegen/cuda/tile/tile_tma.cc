@@ -51,6 +51,7 @@ class TmaEmitter {
     LFARM_ASSIGN_OR_RETURN(GpuFunction function, block_.finish());
     function.block.threads += kWarp;
     function.cluster = s_.cluster;
+    function.resident = s_.resident;
     function.maps = copies_->maps();
     return function;
   }
@@ -82,7 +83,7 @@ class TmaEmitter {
     w_.open(true);
     block_.lines("slot = 0;\nparity ^= 1;");
     w_.close(cat("if (++slot == ", s_.stages, ")"));
-    w_.close("for (int step = 0; step < steps; ++step)");
+    w_.close("#pragma unroll 1\nfor (int step = 0; step < steps; ++step)");
   }
 
   void produce() {

@@ -16,7 +16,7 @@ using common::Side;
 
 namespace {
 
-constexpr int64_t kStagesUsual = 4;
+constexpr int64_t kStagesUsual = 5;
 // Beside the stages: barriers, and what functions keep for themselves.
 constexpr int64_t kOtherBytes = 2048;
 
@@ -41,14 +41,12 @@ bool has_window_maps(const Contraction& contraction) {
   return window_maps(contraction, kBox, kBox, kBox).has_value();
 }
 
-// As many stages as asked for, or as hide what memory takes, in what a block may have.
-int64_t choose_stages(const Schedule& schedule, const WgmmaSize& size) {
+// As many stages as asked for, else `usual`, in what a block may have.
+int64_t choose_stages(const Schedule& schedule, const WgmmaSize& size, int64_t usual) {
   int64_t bytes = (size.rows + size.columns) * WgmmaProducts::kDepth * 2;
-  int64_t wanted = given(schedule, "stages") != 0 ? given(schedule, "stages")
-                   : size.is_copied               ? kStagesUsual
-                                                  : kStagesUsual + 1;
+  int64_t wanted = given(schedule, "stages") != 0 ? given(schedule, "stages") : usual;
   return std::clamp(std::min(wanted, (kHopperSharedBytesMax - kOtherBytes) / bytes),
-                    WgmmaProducts::kStagesMin, WgmmaProducts::kStagesMax);
+                    size.is_copied ? 1 : WgmmaProducts::kStagesMin, WgmmaProducts::kStagesMax);
 }
 
 // What the schedule asks for. Only the copy engine serves clusters.
@@ -60,7 +58,8 @@ common::ProductWish wish_of(const Schedule& schedule, bool is_copied) {
 
 WgmmaSize size_of(const common::ProductBlock& block, const Schedule& schedule, bool is_copied) {
   WgmmaSize size{block.rows, block.columns, 0, block.cluster, is_copied};
-  size.stages = choose_stages(schedule, size);
+  size.stages = choose_stages(schedule, size, is_copied ? block.stages : kStagesUsual);
+  if (is_copied) size.resident = common::resident_products(block);
   return size;
 }
 

@@ -15,6 +15,7 @@ struct WgmmaSize {
   int64_t rows = 128, columns = 128, stages = 4;
   int cluster = 1;          // blocks below each other that copy the right operand together
   bool is_copied = false;   // the copy engine brings both operands, by tensor maps
+  int64_t resident = 1;     // blocks that a multiprocessor is to hold at once
   common::Expr splits = 1;  // blocks that share a k
   CudaBlockSize block() const {
     return {rows, columns, static_cast<int>(rows / 64 * 128), cluster};
