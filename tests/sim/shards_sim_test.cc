@@ -80,7 +80,7 @@ void tell(const Sum& sum) {
 }
 
 TEST(ShardsSim, NothingIsLostWhileTheServerKeepsWhatItHas) {
-  constexpr uint64_t kSeeds = 250;
+  constexpr uint64_t kSeeds = 40;
   Sum sum = run_seeds(1, kSeeds, false);
   tell(sum);
   if (std::getenv("LFARM_SIM_SEED") != nullptr) return;
@@ -94,7 +94,7 @@ TEST(ShardsSim, NothingIsLostWhileTheServerKeepsWhatItHas) {
 }
 
 TEST(ShardsSim, AServerThatIsSetBackGetsBackWhatHoldersHave) {
-  constexpr uint64_t kSeeds = 250;
+  constexpr uint64_t kSeeds = 40;
   Sum sum = run_seeds(100'001, kSeeds, true);
   tell(sum);
   if (std::getenv("LFARM_SIM_SEED") != nullptr) return;
