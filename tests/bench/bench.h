@@ -31,6 +31,8 @@ int run_restart(const std::vector<std::string>& arguments);
 // A coordinator over the scripted search (tests/farm/service/service_script.h), with the arguments
 // of lfarm-coordinator.
 int run_scripted_coordinator(int argc, const char* const* argv);
+// The same over the real search.
+int run_searching_coordinator(int argc, const char* const* argv);
 
 // The process's peak resident memory in MiB.
 double peak_mb();

@@ -58,6 +58,9 @@ int main(int argc, char** argv) {
   if (argc > 1 && std::string_view(argv[1]) == "coordinator") {
     return bench::run_scripted_coordinator(argc - 1, argv + 1);
   }
+  if (argc > 1 && std::string_view(argv[1]) == "searching-coordinator") {
+    return bench::run_searching_coordinator(argc - 1, argv + 1);
+  }
   std::vector<std::string> arguments(argv + 1, argv + argc);
   std::string command = arguments.empty() ? "" : arguments[0];
   if (!arguments.empty()) arguments.erase(arguments.begin());
@@ -88,6 +91,7 @@ int main(int argc, char** argv) {
       "       lfarm-bench genomes [--scaling] [--model MODEL.pt2...] [--count N] [--sample K]\n"
       "       lfarm-bench dispatch [--workers N] [--task-ms T] [--tasks K] [--slots S] "
       "[--no-curve]\n"
+      "                            [--real-search [--model MODEL.pt2] [--jobs N] [--in-flight N]]\n"
       "       lfarm-bench submit-storm [--clients N] [--graphs same|distinct]\n"
       "       lfarm-bench restart [--open N] [--known K]\n"
       "       lfarm-bench cache [--plans N] [--kernels K] [--object-bytes B] [--lookups L]\n"

@@ -1,5 +1,5 @@
 // dispatch --workers N --task-ms T --tasks K: how fast a real coordinator hands out tasks and makes
-// their results durable.
+// their results durable. With --real-search: what a candidate of a real search costs it.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -8,6 +8,7 @@
 #include "coordinator/service/command/command.h"
 #include "tests/bench/bench.h"
 #include "tests/bench/farm/load_client.h"
+#include "tests/bench/farm/real_searches.h"
 #include "tests/bench/farm/simulated_workers.h"
 #include "tests/farm/service/service_script.h"
 
@@ -20,6 +21,8 @@ struct DispatchOptions {
   WorkersOptions workers;
   uint64_t tasks = 10'000;
   FarmOptions farm;
+  bool is_real = false;
+  RealSearches real;
 };
 
 void print_report(const DispatchOptions& options, WorkersReport report, const ProcessUse& used,
@@ -49,6 +52,12 @@ void print_report(const DispatchOptions& options, WorkersReport report, const Pr
 
 int run(const DispatchOptions& options) {
   raise_descriptor_limit();
+  if (options.is_real) {
+    RealSearches searches = options.real;
+    searches.candidates = options.tasks;
+    run_real_searches(searches, options.farm, options.workers);
+    return 0;
+  }
   auto farm = FarmUnderLoad::create(options.farm);
   if (!farm.ok()) throw std::runtime_error(farm.error().message);
   common::Status started = (*farm)->start();
@@ -82,6 +91,14 @@ int run_dispatch(const std::vector<std::string>& arguments) {
       ->check(CLI::Range(1, 256));
   app.add_option("--threads", options.workers.threads, "that drive the workers");
   app.add_option("--state", options.farm.state, "the coordinator's directory (default: scratch)");
+  app.add_flag("--json")->description("one JSON object a line, as always");
+  app.add_flag("--real-search", options.is_real, "search for plans of a model, not by a script");
+  app.add_option("--model", options.real.model, "that is searched for (default: a small llama)");
+  app.add_option("--jobs", options.real.jobs, "real searches at the same time")
+      ->check(CLI::Range(1, 1024));
+  app.add_option("--in-flight", options.real.in_flight,
+                 "candidates that a real search sends before a result must be known")
+      ->check(CLI::Range(uint32_t{1}, common::kInFlightMax));
   app.add_flag("--curve,!--no-curve", options.farm.curve, "transport security (default: on)");
   return run_guarded("dispatch", app, arguments, [&] { return run(options); });
 }
@@ -90,6 +107,10 @@ int run_scripted_coordinator(int argc, const char* const* argv) {
   auto counters = std::make_shared<coordinator::service::ScriptCounters>();
   return coordinator::service::run_coordinator(argc, argv,
                                                coordinator::service::scripted_searches(counters));
+}
+
+int run_searching_coordinator(int argc, const char* const* argv) {
+  return coordinator::service::run_coordinator(argc, argv, coordinator::JobSearch::create);
 }
 
 }  // namespace bench

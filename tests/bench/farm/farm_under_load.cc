@@ -69,8 +69,12 @@ Status FarmUnderLoad::start() {
   // The port stays the same, so that peers find the next coordinator where the first one was.
   std::string listen = endpoint_.empty() ? "tcp://127.0.0.1:0" : endpoint_;
   common::SpawnOptions spawn;
-  spawn.arguments = {"/proc/self/exe", "coordinator",     "--state", options_.state, "--listen",
-                     listen,           "--endpoint-file", file,      "--log",        "warning"};
+  spawn.arguments = {
+      "/proc/self/exe",  options_.real_search ? "searching-coordinator" : "coordinator",
+      "--state",         options_.state,
+      "--listen",        listen,
+      "--endpoint-file", file,
+      "--log",           "warning"};
   if (options_.curve) spawn.arguments.push_back("--secure");
   // Its words are not the benchmark's lines.
   int nowhere = ::open("/dev/null", O_WRONLY | O_CLOEXEC);

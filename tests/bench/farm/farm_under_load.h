@@ -1,4 +1,4 @@
-// A real coordinator in a process of its own, over the scripted search, for benchmarks of the farm:
+// A real coordinator in a process of its own, for benchmarks of the farm:
 // what its peers do in the benchmark's process is not counted as its work.
 #pragma once
 
@@ -24,6 +24,7 @@ inline constexpr const char* kLoadTenant = "bench";
 
 struct FarmOptions {
   bool curve = true;
+  bool real_search = false;        // otherwise the scripted one
   std::string state;               // empty: a scratch directory
   std::vector<std::string> extra;  // arguments of the coordinator
 };

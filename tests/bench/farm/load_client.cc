@@ -33,13 +33,17 @@ void LoadClient::say_hello() {
 }
 
 void LoadClient::submit(int64_t size, uint64_t budget) {
-  common::Graph graph = coordinator::service::scripted_graph(size);
+  submit(coordinator::service::scripted_graph(size), budget, 0);
+}
+
+void LoadClient::submit(const common::Graph& graph, uint64_t budget, uint32_t in_flight) {
   graph_ = common::share(common::encode_graph(graph));
   request_.request_id = 1;
   request_.graph = common::digest_of(graph_.bytes);
   request_.graph_hash = common::graph_hash(graph);
   request_.target = kLoadTarget;
   request_.budget_candidates = budget;
+  request_.in_flight = in_flight;
   submitted_ns_ = common::SteadyClock().now_ns();
   send_submit();
 }

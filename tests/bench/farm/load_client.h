@@ -1,10 +1,11 @@
-// A client that submits scripted graphs to a farm under load and notes when the answers come.
+// A client that submits graphs to a farm under load and notes when the answers come.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "common/ir/hlir/graph.h"
 #include "common/wire/socket.h"
 #include "tests/bench/farm/farm_under_load.h"
 
@@ -18,6 +19,8 @@ class LoadClient {
   bool is_welcome() const { return is_welcome_; }
   // y = x + x over `size` elements.
   void submit(int64_t size, uint64_t budget);
+  // `in_flight` as in common::Submit.
+  void submit(const common::Graph& graph, uint64_t budget, uint32_t in_flight);
   // Handles what has arrived, and says hello and submits again to a coordinator that restarted.
   void receive();
   void wait_until_answered();

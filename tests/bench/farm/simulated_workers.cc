@@ -5,20 +5,16 @@
 
 #include <algorithm>
 #include <deque>
-#include <map>
 #include <optional>
 #include <queue>
 #include <set>
 #include <stdexcept>
-#include <unordered_map>
 #include <utility>
 
 #include "common/base/cat.h"
 #include "common/base/clock.h"
-#include "common/base/hash64.h"
 #include "common/wire/ir_codec.h"
 #include "common/wire/socket.h"
-#include "tests/farm/service/service_script.h"
 
 namespace bench {
 
@@ -39,42 +35,11 @@ common::DealerSocket connect(common::WireContext& context, const FarmUnderLoad& 
   return std::move(socket).value();
 }
 
-// What is answered to a payload; a search sends few that differ.
-struct Answer {
-  common::TaskKind kind{};
-  common::Bytes report;
-};
-
-// Answers and the objects that they name, known to all workers of a thread.
-class Answers {
- public:
-  const Answer& to(const common::Bytes& payload) {
-    uint64_t key = common::hash64(payload);
-    auto found = answers_.find(key);
-    if (found == answers_.end()) found = answers_.emplace(key, make(payload)).first;
-    return found->second;
-  }
-  const common::SharedBytes* object(const Digest& digest) const {
-    auto found = objects_.find(digest);
-    return found == objects_.end() ? nullptr : &found->second;
-  }
-
- private:
-  Answer make(const common::Bytes& bytes) {
-    auto made = coordinator::service::scripted_report(bytes);
-    objects_.merge(made.objects);
-    return {made.kind, common::encode_task_report(made.report)};
-  }
-
-  std::unordered_map<uint64_t, Answer> answers_;
-  std::map<Digest, common::SharedBytes> objects_;
-};
-
 }  // namespace
 
 class SimulatedWorkers::Worker {
  public:
-  Worker(SimulatedWorkers& all, Answers& answers, common::WireContext& context,
+  Worker(SimulatedWorkers& all, SimulatedAnswers& answers, common::WireContext& context,
          const FarmUnderLoad& farm, size_t number)
       : all_(all),
         answers_(answers),
@@ -118,7 +83,7 @@ class SimulatedWorkers::Worker {
  private:
   struct Running {
     common::TaskLease lease;
-    const Answer* answer = nullptr;
+    const SimulatedAnswer* answer = nullptr;
     int64_t due_ns = 0;
   };
 
@@ -185,7 +150,7 @@ class SimulatedWorkers::Worker {
       if (waiting_.size() == 1) socket_.send(common::BlobRequest{graph});
       return;
     }
-    const Answer& answer = answers_.to(task.payload);
+    const SimulatedAnswer& answer = answers_.to(task.payload);
     if (answer.kind == common::TaskKind::kBaseline) ++all_.searches_;
     if (answer.kind == common::TaskKind::kFinalist) all_.finalist_ns_ = now_ns;
     if (!all_.options_.answers) return;
@@ -215,7 +180,7 @@ class SimulatedWorkers::Worker {
   }
 
   SimulatedWorkers& all_;
-  Answers& answers_;
+  SimulatedAnswers& answers_;
   common::DealerSocket socket_;
   const std::string name_;
   std::string coordinator_;
@@ -236,7 +201,8 @@ class SimulatedWorkers::Worker {
 // The workers of one thread.
 class SimulatedWorkers::Crew {
  public:
-  Crew(SimulatedWorkers& all, const FarmUnderLoad& farm, size_t first, size_t count) : all_(all) {
+  Crew(SimulatedWorkers& all, const FarmUnderLoad& farm, size_t first, size_t count)
+      : all_(all), answers_(all.options_.answers_from) {
     for (size_t i = 0; i < count; ++i) {
       workers_.push_back(std::make_unique<Worker>(all, answers_, context_, farm, first + i));
       poller_.watch(workers_.back()->socket());
@@ -284,7 +250,7 @@ class SimulatedWorkers::Crew {
 
   SimulatedWorkers& all_;
   common::WireContext context_;
-  Answers answers_;
+  SimulatedAnswers answers_;
   std::vector<std::unique_ptr<Worker>> workers_;
   common::Poller poller_;
   // The clock that SteadyClock reads. Setting it anew makes it unreadable.

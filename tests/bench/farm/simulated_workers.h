@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tests/bench/farm/farm_under_load.h"
+#include "tests/bench/farm/simulated_answers.h"
 
 namespace bench {
 
@@ -21,6 +22,7 @@ struct WorkersOptions {
   double task_ms = 50;                // on the device
   bool answers = true;                // otherwise tasks are taken and kept
   uint64_t answers_max = UINT64_MAX;  // of all workers together; further tasks are kept
+  AnswersFrom answers_from = AnswersFrom::kFingerprints;
 };
 
 struct WorkersReport {
