@@ -1,5 +1,5 @@
 // Sums of products of rows that lie in inputs, against the reference interpreter.
-#include "codegen_testing.h"
+#include "attention_cases.h"
 
 namespace testing_codegen {
 namespace {
@@ -142,6 +142,32 @@ TEST(CodegenDots, MatricesThatFollowOneAnother) {
     EXPECT_TRUE(calls(batch.at(k), " ? lf_dot_")) << k << "\n" << batch.at(k).source.text;
   }
   batch.check_all(3e-4);
+}
+
+// Values of few rows are multiplied where they lie, also as bfloat16.
+TEST(CodegenDots, AttentionOfFewRowsReadsValuesInPlace) {
+  Random random(65);
+  KernelBatch batch;
+  for (bool is_half : {false, true}) {
+    for (int64_t keys : {1, 33, 300}) {
+      Attention a;
+      a.rows = 1;
+      a.members = 2;
+      a.keys = keys;
+      a.depth = a.width = 64;
+      a.half = is_half;
+      Builder builder(a);
+      Graph body = builder.build();
+      batch.add(Template::kAttention, {}, body, builder.values(random));
+    }
+  }
+  batch.compile();
+  for (size_t k = 0; k < batch.size(); ++k) {
+    const bool is_half = batch.at(k).kernel.body.inputs[2].dtype == DType::kBfloat16;
+    EXPECT_TRUE(calls(batch.at(k), "lf_fetch_ahead(b)")) << k << "\n" << batch.at(k).source.text;
+    EXPECT_EQ(calls(batch.at(k), "lf_widen"), is_half) << k << "\n" << batch.at(k).source.text;
+  }
+  batch.check_all(1e-4);
 }
 
 }  // namespace
