@@ -2,11 +2,11 @@
 // carries the holder's fence and a sequence number, and the engine compares both in the same step
 // in which it writes.
 //
-//   raise({17, transitions 4, ...})  taken, sequence 812      what an earlier holder sends is stale
-//   now write({17, 4, ...}, 813, {...})  taken                    all changes or none write({17, 4,
-//   ...}, 813, {...})  taken, nothing written   the answer to the first was lost write({17, 3,
-//   ...}, 813, {...})  stale write({17, 4, ...}, 815, {...})  behind                   the engine
-//   has lost 814
+//   raise({17, 4})            taken, sequence 812: writes of an earlier holder are stale
+//   write({17, 4}, 813, ...)  taken, all changes or none
+//   write({17, 4}, 813, ...)  taken, nothing written: the answer to the first was lost
+//   write({17, 3}, 813, ...)  stale
+//   write({17, 4}, 815, ...)  behind: the engine has lost 814
 #pragma once
 
 #include <cstdint>
