@@ -145,7 +145,7 @@ std::vector<double> magnitudes_of(const HostTensor& tensor, size_t step) {
 }
 
 // The median magnitude of finite elements other than 0; 0 without any. Of a large tensor that of
-// elements a prime number apart, as long as most of these are not 0.
+// elements a prime number apart, where enough of these are not 0.
 double typical_magnitude(const HostTensor& tensor) {
   constexpr size_t kStep = 61;
   constexpr int64_t kEnough = 2'048;

@@ -35,7 +35,9 @@ struct OutputError {
 // How far the plain lowering's float output is from the oracle, and the scale of both; zeros for
 // other outputs. What judging each candidate needs of the reference.
 struct ReferenceError {
-  double typical = 0;   // the median magnitude of the oracle's finite elements other than 0
+  // The median magnitude of the oracle's finite elements other than 0, of a sample where it is
+  // large.
+  double typical = 0;
   double greatest = 0;  // of its elements' errors
   double mean = 0;
 };
