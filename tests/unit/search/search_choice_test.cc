@@ -211,7 +211,7 @@ TEST(WholeCandidates, TakeAShareOfTheSearchForTheirReferences) {
       bool is_region = task.payload.kind == TaskKind::kCandidate;
       bool is_comparison = task.payload.kind == TaskKind::kComparison;
       uint32_t expected = is_region || is_comparison ? 1'500
-                          : time_ms == 0             ? 0
+                          : time_ms == 0             ? 6'000
                           : time_ms == 4'000         ? 1'500
                                                      : 5'000;
       EXPECT_EQ(task.payload.verify.references_ms, expected) << task.origin << " " << time_ms;
