@@ -363,7 +363,9 @@ MUTATIONS = [
     # ---- judging
     ("judge", RUN + "tensor/compare.cc", "!(e <= allowed)", "false"),
     ("judge", RUN + "tensor/compare.cc", "!(e <= allowed)", "!(e <= 8 * allowed)"),
-    ("judge", RUN + "tensor/compare.cc", "if (!passes) found.add(i, HUGE_VAL);", None),
+    ("judge", RUN + "tensor/compare.cc", "if (!passes) found.add(at, HUGE_VAL);", None),
+    ("judge", RUN + "tensor/compare.cc", "!of_candidate.all_finite || ", ""),
+    ("judge", RUN + "tensor/compare.cc", "if (static_cast<int64_t>(magnitudes.size()) < kEnough)", "if (false)"),
     ("judge", RUN + "tensor/compare.cc", "x.elements() >= kFew && of_candidate.mean > allowed_mean", "false"),
     ("judge", RUN + "tensor/compare.cc", "if (ours[k] <= allowed) continue;", "continue;"),
     ("judge", RUN + "tensor/compare.cc", "2 * worst[k / 2] + least", "2 * worst[0] + least"),

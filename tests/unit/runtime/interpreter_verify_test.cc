@@ -196,7 +196,7 @@ TEST(Compare, TheScaleOfALargeOutputIsThatOfASample) {
   EXPECT_EQ(known.greatest, 0);
   // Where nearly all elements are 0, a sample would say nothing of the others.
   Numbers sparse(kCount, 0.0);
-  for (size_t i = 0; i < 10; ++i) sparse[i] = 5;
+  for (size_t i = 1; i < 11; ++i) sparse[i] = 5;
   EXPECT_EQ(reference_error(row(DType::kFloat64, sparse), row(DType::kFloat32, sparse)).typical, 5);
   // One wrong element among many is found.
   Numbers wrong = truth;
