@@ -2,7 +2,6 @@
 #pragma once
 
 #include <optional>
-#include <span>
 #include <string_view>
 #include <unordered_map>
 
@@ -35,11 +34,9 @@ class NestMemo {
  public:
   explicit NestMemo(NestMachine machine) : machine_(machine) {}
   void add(Program& program);
-  // `kernels`: their fingerprints, in the program's order.
-  void add(Program& program, std::span<const Digest> kernels);
 
  private:
-  std::vector<LoopNest> part_nests(const Kernel& kernel, const Digest& fingerprint);
+  std::vector<LoopNest> part_nests(const Kernel& kernel);
 
   NestMachine machine_;
   std::unordered_map<Digest, std::optional<LoopNest>> known_;  // by the kernel without its nest

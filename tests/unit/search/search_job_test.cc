@@ -393,7 +393,7 @@ TEST(GuidedSearch, WhatWonInOneRegionIsTriedInTheNext) {
       kernel_ns.push_back(static_cast<uint64_t>(wide_loops(kernel)));
       total += wide_loops(kernel);
     }
-    shared.record(*candidate->program, candidate->bodies, kernel_ns);
+    shared.record(*candidate->program, kernel_ns);
     teacher->tell(*candidate, total);
     shared.learn();
   }
