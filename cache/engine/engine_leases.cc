@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 
 #include "common/base/cat.h"
 #include "common/base/incarnation.h"
+#include "common/shard/number_text.h"
 
 namespace cache {
 
@@ -49,12 +49,6 @@ bool is_plain(std::string_view text) {
   return std::none_of(text.begin(), text.end(), [](char c) { return c == '\t' || c == '\n'; });
 }
 
-template <class Number>
-bool read_number(std::string_view text, Number& into) {
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), into);
-  return error == std::errc() && end == text.data() + text.size();
-}
-
 // name, version, holder, transitions, duration_ms, endpoint, public key.
 Result<ShardLease> parse_line(std::string_view line) {
   std::array<std::string_view, kFieldCount> fields;
@@ -68,10 +62,14 @@ Result<ShardLease> parse_line(std::string_view line) {
       break;
     }
   }
+  auto transitions = common::parse_number<uint64_t>(fields[3]);
+  auto duration_ms = common::parse_number<int64_t>(fields[4]);
+  if (count != kFieldCount || !transitions || !duration_ms || fields[1].empty()) {
+    return common::corrupt(cat("a lease is damaged: ", line.substr(0, 80)));
+  }
   ShardLease lease;
-  bool ok = count == kFieldCount && read_number(fields[3], lease.transitions) &&
-            read_number(fields[4], lease.duration_ms) && !fields[1].empty();
-  if (!ok) return common::corrupt(cat("a lease is damaged: ", line.substr(0, 80)));
+  lease.transitions = *transitions;
+  lease.duration_ms = *duration_ms;
   lease.name = fields[0];
   lease.version = fields[1];
   lease.holder = fields[2];

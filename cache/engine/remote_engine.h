@@ -19,7 +19,8 @@ struct RemoteEngineOptions {
 //
 // A shard's keys have one hash tag, so that they are in one slot of a cluster:
 //   lfarm:2:{SPACE.17}:fence    TRANSITIONS INCARNATION SEQUENCE
-//   lfarm:2:{SPACE.17}:plan     hash of NAME to bytes; the same for other kinds of records
+//   lfarm:2:{SPACE.17}:plan     a hash: each plan's bytes under its name
+//   lfarm:2:{SPACE.17}:job      the same of jobs
 class RemoteEngine final : public ShardEngine {
  public:
   RemoteEngine(RemoteStore& store, RemoteEngineOptions options);

@@ -1,8 +1,7 @@
 #include "cache/engine/shard_engine.h"
 
-#include <charconv>
-
 #include "common/base/cat.h"
+#include "common/shard/number_text.h"
 
 namespace cache {
 
@@ -38,11 +37,9 @@ std::optional<FenceState> parse_fence_state(uint32_t shard, std::string_view tex
   if (space == std::string_view::npos) return std::nullopt;
   auto fence = common::parse_fence(shard, text.substr(0, space));
   if (!fence) return std::nullopt;
-  FenceState state{*fence, 0};
-  std::string_view digits = text.substr(space + 1);
-  auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), state.sequence);
-  if (error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
-  return state;
+  auto sequence = common::parse_number<uint64_t>(text.substr(space + 1));
+  if (!sequence) return std::nullopt;
+  return FenceState{*fence, *sequence};
 }
 
 }  // namespace cache

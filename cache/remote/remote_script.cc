@@ -16,16 +16,9 @@ namespace {
 // How long a server waits for its replicas, less than its answer may take.
 int64_t replicas_ms(int64_t answer_ms) { return std::max<int64_t>(1, answer_ms / 2); }
 
-std::string joined(std::string_view head, std::string_view body) {
-  std::string text(head);
-  text.append(body);
-  return text;
-}
-
 }  // namespace
 
-RemoteScript::RemoteScript(std::string_view head, std::string_view body)
-    : text_(joined(head, body)) {}
+RemoteScript::RemoteScript(std::string_view head, std::string_view body) : text_(cat(head, body)) {}
 
 Result<RedisReply> RemoteStore::evaluate(RemoteScript& script, std::span<const std::string> keys,
                                          std::span<const std::string_view> arguments,

@@ -24,9 +24,10 @@ constexpr int64_t kPad = 8, kOtherBytes = 2048;
 // Thread instructions, counted in machine code for sm_90a: of a step, of an element from its sum to
 // the store, of a sum that is left for another block, and of one that is added there.
 constexpr double kStep = 43, kElement = 6, kLeft = 1, kAdded = 2;
-// Clocks of a warp alone: until the first boxes are there, of an element of its own, of a round of
-// loads for so many of them, of four sums that are left or added together, and of finding out which
-// block is the last.
+// Clocks of a warp that runs alone: kBegin until the first boxes have arrived; kElement for each
+// element of its own; kRound for the loads of kRoundElements elements; kLeave and kAdd for four
+// sums that a split product leaves or adds; kJoin until a block knows whether it is the last of a
+// sum.
 constexpr double kBeginClocks = 1300, kElementClocks = 26, kRoundClocks = kGpuMemoryClocks,
                  kRoundElements = 32, kLeaveClocks = 8, kAddClocks = 70, kJoinClocks = 1500;
 // Multiplications and additions of a processor's tensor cores in a clock.
@@ -75,8 +76,8 @@ int64_t stages_of(const std::vector<WeightedTile>& shapes) {
 
 namespace {
 
-// Without memory's time, which is the same for all blocks and, where windows overlap, less than
-// their bytes say.
+// `has_memory`: with the time that device memory takes. Blocks are compared without it: it is the
+// same for all of them, and overlapping windows are counted several times in their bytes.
 double expected_ns(const std::vector<WeightedTile>& shapes, const ProductBlock& block,
                    const GpuMachine& machine, bool has_memory) {
   double ns = 0;

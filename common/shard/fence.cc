@@ -1,8 +1,7 @@
 #include "common/shard/fence.h"
 
-#include <charconv>
-
 #include "common/base/cat.h"
+#include "common/shard/number_text.h"
 
 namespace common {
 
@@ -18,9 +17,9 @@ std::optional<Fence> parse_fence(uint32_t shard, std::string_view text) {
   Fence fence{shard, 0, {}};
   size_t space = text.find(' ');
   if (space == std::string_view::npos) return std::nullopt;
-  auto [end, error] = std::from_chars(text.data(), text.data() + space, fence.transitions);
-  if (error != std::errc() || end != text.data() + space) return std::nullopt;
-  if (fence.transitions > kTransitionsMax) return std::nullopt;
+  auto transitions = parse_number<uint64_t>(text.substr(0, space));
+  if (!transitions || *transitions > kTransitionsMax) return std::nullopt;
+  fence.transitions = *transitions;
   auto incarnation = Incarnation::parse(text.substr(space + 1));
   if (!incarnation) return std::nullopt;
   fence.incarnation = *incarnation;

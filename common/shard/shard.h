@@ -9,7 +9,7 @@
 
 namespace common {
 
-// Fixed, so that a model's shard is the same for ever, whatever the number of coordinators.
+// A constant: a model's shard must not change with the number of coordinators.
 inline constexpr uint32_t kShardCount = 64;
 
 // The shard of a tenant's model, below kShardCount. Every target, policy and machine class of one

@@ -7,8 +7,8 @@
 
 namespace common {
 
-// Vectors of `steps` steps of a loop are stored together after it, so that no step's loads come
-// behind another one's stores, whose memory a compiler cannot tell apart.
+// Vectors of `steps` steps of a loop are stored together after it. A compiler does not move a load
+// before a store that may alias it: with a store in each step, the loads of the next step wait.
 struct StoreBatch {
   int64_t steps = 1;  // 1: each step stores
   std::string step;   // the loop's index

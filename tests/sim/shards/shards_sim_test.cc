@@ -10,7 +10,7 @@
 #include <cstdlib>
 
 #include "common/base/cat.h"
-#include "tests/sim/shards_world.h"
+#include "tests/sim/shards/world.h"
 
 namespace sim {
 namespace {

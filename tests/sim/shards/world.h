@@ -13,7 +13,7 @@
 
 #include "common/base/random.h"
 #include "coordinator/shards/shard_table.h"
-#include "tests/sim/shards_server.h"
+#include "tests/sim/shards/server.h"
 
 namespace sim {
 

@@ -1,4 +1,4 @@
-#include "tests/sim/shards_world.h"
+#include "tests/sim/shards/world.h"
 
 #include <algorithm>
 #include <utility>
