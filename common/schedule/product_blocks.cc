@@ -57,9 +57,14 @@ int64_t places(const ProductBlock& block, int64_t processors) {
   return processors * resident_products(block);
 }
 
+// Of a block that sums all products; those of each tap are filled up to whole ones.
+int64_t steps_of(const TileShape& shape) {
+  return shape.taps * divide_up(divide_up(shape.steps, shape.taps), kStepDepth);
+}
+
 bool may_split(const std::vector<WeightedTile>& shapes, int64_t splits) {
   return splits == 1 || std::all_of(shapes.begin(), shapes.end(), [&](const WeightedTile& each) {
-           return divide_up(each.shape.steps, kStepDepth) >= kPartSteps * splits;
+           return steps_of(each.shape) >= kPartSteps * splits;
          });
 }
 
@@ -67,7 +72,7 @@ bool may_split(const std::vector<WeightedTile>& shapes, int64_t splits) {
 int64_t stages_of(const std::vector<WeightedTile>& shapes) {
   int64_t most = 1;
   for (const WeightedTile& each : shapes) {
-    most = std::max(most, divide_up(each.shape.steps, kStepDepth));
+    most = std::max(most, steps_of(each.shape));
   }
   return std::min(most, ProductBlock{}.stages);
 }
@@ -109,7 +114,7 @@ GpuKernelFacts product_facts(const TileShape& shape, const ProductBlock& block,
                              int64_t processors) {
   const int64_t tiles = shape.batch * divide_up(shape.rows, block.rows * block.cluster) *
                         block.cluster * divide_up(shape.columns, block.columns);
-  const int64_t all_steps = divide_up(shape.steps, kStepDepth);
+  const int64_t all_steps = steps_of(shape);
   int64_t parts = std::clamp<int64_t>(places(block, processors) / tiles, 1, block.splits);
   const int64_t part_steps = divide_up(all_steps, parts);
   parts = divide_up(all_steps, part_steps);

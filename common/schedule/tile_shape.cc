@@ -8,6 +8,7 @@
 #include "common/ir/llir/grouped_form.h"
 #include "common/ir/nest/lower_structure.h"
 #include "common/lowering/body/half_operands.h"
+#include "common/lowering/body/window_operand.h"
 
 namespace common {
 namespace {
@@ -113,6 +114,9 @@ std::optional<TileShape> tile_shape(const Contraction& c, const std::vector<int6
   shape.rows = size(c.problem().m_size);
   shape.columns = size(c.problem().n_size);
   shape.steps = size(c.problem().k_size);
+  if (const auto windows = window_operand(c)) {
+    for (const WindowOperand::Axis& axis : windows->axes) shape.taps *= axis.taps;
+  }
   for (Side side : {Side::kLeft, Side::kRight}) {
     TileOperand& operand = side == Side::kLeft ? shape.left : shape.right;
     operand.is_copied = c.reads_chunks(side, c.runs_along_k(side), kChunk);

@@ -26,6 +26,7 @@ struct TileOperand {
 // `rows` by `columns` results of `steps` products in each of `batch` elements. None is 0.
 struct TileShape {
   int64_t batch = 1, rows = 1, columns = 1, steps = 1;
+  int64_t taps = 1;  // of windows: the copy engine reads the channels of one at a time
   TileOperand left, right;
   ElementWork result;  // beside the sum itself
   double result_bytes = 4;

@@ -77,6 +77,13 @@ TEST(CodegenWarpgroup, BoxesOfOperands) {
       }
     }
   }
+  // One stage for all steps.
+  for (int64_t clusters : {1, 2, 4}) {
+    for (int64_t k : {64, 328}) {
+      add_product(batch, random, DType::kBfloat16, 200, 136, k, false, true,
+                  {{"clusters", clusters}, {"stages", 1}, {"warpgroups", 64064}});
+    }
+  }
   // As many stages as steps, and blocks of more rows than the product.
   for (int64_t clusters : {1, 2, 4}) {
     for (int64_t k : {64, 128, 1096}) {

@@ -79,6 +79,14 @@ TEST(ProductBlocks, HaveNoMoreStagesThanSteps) {
   EXPECT_EQ(block_of(4096, 4096, 4096).stages, 4);
 }
 
+// The channels of a window's pixel fill whole steps, however few they are.
+TEST(ProductBlocks, EachTapTakesAStep) {
+  TileShape windows = product(4096, 64, 3 * 8);
+  windows.taps = 3;
+  EXPECT_EQ(product_block({{windows, 1}}, {}, kProcessors).stages, 3);
+  EXPECT_EQ(time_of(windows, {}), time_of(product(4096, 64, 3 * 64), {}));
+}
+
 TEST(ProductBlocks, ShareAMultiprocessorWhereProductsAreShort) {
   EXPECT_GE(resident_products(block_of(100352, 256, 64)), 2);
   EXPECT_EQ(resident_products({128, 256, 2, 1, 4}), 1);

@@ -25,7 +25,8 @@ constexpr int64_t kBarrierBytes = 8;
 // A thread of a warp of its own asks for each step's boxes as soon as their stage is free, and
 // warpgroups multiply a step as soon as it is there. Each stage has two barriers: `full` counts the
 // bytes that come, `empty` the warps that have multiplied them. No thread waits for more than one
-// other step, and no barrier is for all threads.
+// other step, and no barrier is for all threads. A stage is free one step after its products began,
+// or, where it is the only one, as soon as they have ended.
 //
 // In a cluster each block copies its own rows of the left operand, and a part of the right one to
 // all blocks. So a stage is free when the warps of all blocks have multiplied it.
@@ -103,7 +104,7 @@ class TmaEmitter {
     w_.close(cat("if (tid >= ", block_.size().threads, ")"));
   }
 
-  // Of each warp one lane says that the former step's products have read their stage.
+  // Of each warp one lane says that a step's products have read their stage.
   void release(const std::string& slot) {
     if (s_.cluster == 1) {
       w_.line(cat("lf_barrier_arrive(empty + ", slot, ");"));
@@ -117,15 +118,23 @@ class TmaEmitter {
   void consume() {
     products_.declare_sums();
     products_.declare_matrices();
-    w_.line("int former = 0;");
+    if (s_.stages > 1) w_.line("int former = 0;");
     open_steps();
     w_.line("lf_barrier_wait(full + slot, parity);");
     products_.multiply("slot");
-    w_.line("lf_wgmma_wait<1>();");
-    w_.open(true);
-    release("former");
-    w_.close("if (lane == 0 & step > 0)");
-    w_.line("former = slot;");
+    if (s_.stages > 1) {
+      // The next products begin before those of the former step have ended.
+      w_.line("lf_wgmma_wait<1>();");
+      w_.open(true);
+      release("former");
+      w_.close("if (lane == 0 & step > 0)");
+      w_.line("former = slot;");
+    } else {
+      w_.line("lf_wgmma_wait<0>();");
+      w_.open(true);
+      release("slot");
+      w_.close("if (lane == 0 & step + 1 < steps)");
+    }
     close_steps();
     block_.lines(cat("lf_wgmma_wait<0>();\nlf_wgmma_done(sum);\n",
                      s_.cluster > 1 ? "lf_cluster_sync();" : "__syncthreads();"));
