@@ -44,7 +44,7 @@ Status JobTable::resume() {
     }
     common::log_info(cat("a job goes on with ", journal->results.size(), " known results"),
                      {{"job", id}, {"tenant", journal->request.tenant}});
-    by_key_.emplace(journal->request.place(), id);
+    by_plan_.emplace(common::place_of(journal->request.tenant, journal->request.key.digest()), id);
     if (journal->start) env_.stamps.go_on_from(journal->start->wall_ns);
     auto job = std::make_unique<Job>(env_, journal->request);
     job->resume(std::move(*journal), timelines[id]);
@@ -89,15 +89,16 @@ void JobTable::take(const std::string& peer, const common::Principal& who,
   // Of what class a plan is wanted, and on which it would be searched for now.
   const std::string wanted =
       request.machine.empty() ? env_.workers.class_for(target, "") : request.machine;
-  const std::string machine = env_.workers.class_for(target, wanted);
+  std::string machine = env_.workers.class_for(target, wanted);
   auto answered =
       answer_from_cache(peer, tenant, request, target.empty() ? nullptr : &key_digest, wanted);
   if (!answered.ok()) return refuse(peer, request, answered.error());
   if (*answered) return env_.monitored.meters.plan_asked(tenant, "hit");
   if (target.empty()) return park(peer, who, request, std::move(graph));
 
-  Job* job = job_for(common::place_of(tenant, key_digest, machine));
+  Job* job = job_for(tenant, key, machine);
   bool joined = job != nullptr;
+  if (joined) machine = class_of(*job);
   if (joined && !is_enough(*job, request)) {
     return park(peer, who, request, std::move(graph), job->request().id);
   }
@@ -109,7 +110,7 @@ void JobTable::take(const std::string& peer, const common::Principal& who,
   if (!*own) answered = answer_with_neighbour(peer, who, request, key, wanted, graph);
   if (!answered.ok()) return refuse(peer, request, answered.error());
   if (*answered) return env_.monitored.meters.plan_asked(tenant, "neighbour");
-  if (machine != wanted) wished_.wishes.add({tenant, key, wanted});
+  if (machine != wanted && !wanted.empty()) wished_.wishes.add({tenant, key, wanted});
   if (!joined) {
     // What it learns could not be kept, and those who wait already go on first.
     if (std::string trouble = env_.store.trouble(); !trouble.empty()) {
@@ -316,7 +317,7 @@ Result<Job*> JobTable::make(const common::Principal& who, const common::Submit& 
                                     {"graph", job.key.graph_hash.hex()},
                                     {"target", job.key.target.name}});
   farm::JobId id = job.id;
-  by_key_[job.place()] = id;
+  by_plan_.emplace(common::place_of(job.tenant, job.key.digest()), id);
   return jobs_.emplace(id, std::make_unique<Job>(env_, std::move(job))).first->second.get();
 }
 
@@ -557,9 +558,22 @@ Job* JobTable::find(farm::JobId id) {
                                                                          : found->second.get();
 }
 
-Job* JobTable::job_for(const Digest& key) {
-  auto found = by_key_.find(key);
-  return found == by_key_.end() ? nullptr : find(found->second);
+std::string JobTable::class_of(const Job& job) const {
+  if (job.journalled_start()) return job.machine();
+  return env_.workers.class_for(job.request().key.target.name, job.machine());
+}
+
+Job* JobTable::job_for(const std::string& tenant, const common::PlanKey& key,
+                       const std::string& machine) {
+  const bool any_class = !env_.workers.has_target(key.target.name);
+  auto [from, to] = by_plan_.equal_range(common::place_of(tenant, key.digest()));
+  Job* oldest = nullptr;
+  for (auto it = from; it != to; ++it) {
+    Job* job = find(it->second);
+    if (job == nullptr || (oldest != nullptr && oldest->request().id < it->second)) continue;
+    if (any_class || class_of(*job) == machine) oldest = job;
+  }
+  return oldest;
 }
 
 }  // namespace coordinator::service

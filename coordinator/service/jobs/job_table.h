@@ -146,7 +146,11 @@ class JobTable final : public TaskSink {
   bool may_begin(const Job& job);
   void claimed(farm::JobId job, const common::Digest& place, Claim claim);
   Job* find(farm::JobId id);
-  Job* job_for(const common::Digest& key);
+  // The class that the job's workers are of, or would be if it began now.
+  std::string class_of(const Job& job) const;
+  // The oldest job for the plan that runs on workers of the class; while none of any class is
+  // there, the oldest for the plan. Null where there is none.
+  Job* job_for(const std::string& tenant, const common::PlanKey& key, const std::string& machine);
   common::Result<Job*> make(const common::Principal& who, const common::Submit& request,
                             common::PlanKey key, const std::string& machine);
   void begin_anew(const Job& job);
@@ -174,7 +178,7 @@ class JobTable final : public TaskSink {
 
   Environment& env_;
   std::map<farm::JobId, std::unique_ptr<Job>> jobs_;
-  std::unordered_map<common::Digest, farm::JobId> by_key_;
+  std::multimap<common::Digest, farm::JobId> by_plan_;  // by place_of(tenant, key), any class
   std::vector<Parked> parked_;
   std::unordered_map<common::Digest, std::vector<Parked>> asking_;  // by the plan's place
   Rights rights_;

@@ -239,7 +239,6 @@ void JobTable::settle(Job& job, const std::string& machine) {
   const JobRequest& request = job.request();
   job.settle_machine(machine);
   if (machine == request.machine) return;
-  by_key_.emplace(common::place_of(request.tenant, request.key.digest(), machine), request.id);
   if (!request.machine.empty()) wished_.wishes.add({request.tenant, request.key, request.machine});
 }
 
@@ -294,10 +293,8 @@ void JobTable::sweep() {
     if (rights_.by_job.erase(it->first) != 0) env_.shared.release(it->second->request().place());
     held_.erase(it->first);
     const JobRequest& request = it->second->request();
-    for (const std::string& machine : {request.machine, it->second->machine()}) {
-      auto key = by_key_.find(common::place_of(request.tenant, request.key.digest(), machine));
-      if (key != by_key_.end() && key->second == it->first) by_key_.erase(key);
-    }
+    auto [from, to] = by_plan_.equal_range(common::place_of(request.tenant, request.key.digest()));
+    by_plan_.erase(std::find_if(from, to, [&](const auto& e) { return e.second == it->first; }));
     it = jobs_.erase(it);
   }
 }

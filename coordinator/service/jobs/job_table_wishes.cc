@@ -32,7 +32,7 @@ Result<bool> JobTable::answer_with_neighbour(const std::string& peer, const comm
   LFARM_ASSIGN_OR_RETURN(auto ready, env_.plans.find_neighbour(who.tenant, key.digest(), machine));
   if (!ready) return false;
   env_.outbox.send(peer, ready->message(request.request_id), ready->bytes);
-  if (machine.empty() || job_for(common::place_of(who.tenant, key.digest(), machine))) return true;
+  if (machine.empty() || job_for(who.tenant, key, machine)) return true;
   // The client's graph spares the farm the plan's recipe, which not every plan has.
   bool can_search = graph && common::digest_of(graph.bytes) == request.graph &&
                     env_.workers.has(key.target.name, machine) && env_.store.trouble().empty() &&
@@ -66,7 +66,7 @@ void JobTable::grant_wish(int64_t now_ns) {
   const Wish* next = wished_.wishes.next(now_ns, [&](const Wish& wish) {
     return env_.workers.has(wish.key.target.name, wish.machine) &&
            env_.tenants.exhausted(wish.tenant, common::wall_clock_ns()).empty() &&
-           job_for(wish.place()) == nullptr;
+           job_for(wish.tenant, wish.key, wish.machine) == nullptr;
   });
   if (next == nullptr) return;
   const Wish wish = *next;
@@ -91,7 +91,7 @@ bool JobTable::search_for(const std::string& tenant, const EarlierPlan& plan,
   key.epoch = env_.options.epoch;
   bool may_search = env_.store.trouble().empty() &&
                     env_.tenants.exhausted(tenant, common::wall_clock_ns()).empty() &&
-                    job_for(common::place_of(tenant, key.digest(), machine)) == nullptr;
+                    job_for(tenant, key, machine) == nullptr;
   if (!may_search) return false;
   common::Principal who;
   who.tenant = tenant;

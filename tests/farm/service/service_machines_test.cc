@@ -163,6 +163,52 @@ TEST_F(ServiceMachinesTest, AJobThatWaitedForWorkersRunsOnTheClassThatComes) {
   EXPECT_EQ(content(client).provenance.machine, kLaptop);
 }
 
+// As after a restart, when clients are back before workers are.
+TEST_F(ServiceMachinesTest, ASubmitBeforeWorkersAreBackJoinsTheJobThatGoesOn) {
+  start();
+  common::Graph graph = scripted_graph(8);
+  farm::JobId job = 0;
+  {
+    auto laptop = worker("w1", {kLaptop});
+    laptop->answers_max = 1;
+    FakeClient client(endpoint());
+    // A class that no worker is of: the laptop searches for now.
+    client.submit(graph, for_machine(kServer));
+    ASSERT_TRUE(converse({&client, laptop.get()}, [&] { return laptop->answered == 1; }));
+    job = client.last<common::Accepted>()->job_id;
+  }
+  stop();
+  start();
+  FakeClient again(endpoint()), other(endpoint());
+  again.submit(graph, for_machine(kServer));
+  other.submit(graph, for_machine(""));
+  ASSERT_TRUE(converse({&again, &other}, [&] {
+    return again.last<common::Accepted>() != nullptr && other.last<common::Accepted>() != nullptr;
+  }));
+  EXPECT_EQ(again.last<common::Accepted>()->job_id, job);
+  EXPECT_EQ(other.last<common::Accepted>()->job_id, job);
+  auto laptop = worker("w1", {kLaptop});
+  ASSERT_TRUE(converse({&again, &other, laptop.get()},
+                       [&] { return again.plan() != nullptr && other.plan() != nullptr; }));
+  EXPECT_EQ(again.last<PlanReady>()->plan, other.last<PlanReady>()->plan);
+}
+
+// And before the job that waits for them has begun.
+TEST_F(ServiceMachinesTest, ASubmitOnceWorkersAreThereJoinsTheJobThatWaitedForThem) {
+  start();
+  common::Graph graph = scripted_graph(8);
+  FakeClient first(endpoint()), second(endpoint());
+  first.submit(graph, for_machine(kServer));
+  ASSERT_TRUE(converse({&first}, [&] { return first.last<common::Accepted>() != nullptr; }));
+  auto laptop = worker("w1", {kLaptop});
+  laptop->answers_max = 0;
+  ASSERT_TRUE(converse({&first, laptop.get()}, [&] { return laptop->welcomes > 0; }));
+  second.submit(graph, for_machine(kLaptop));
+  ASSERT_TRUE(converse({&first, &second, laptop.get()},
+                       [&] { return second.last<common::Accepted>() != nullptr; }));
+  EXPECT_EQ(second.last<common::Accepted>()->job_id, first.last<common::Accepted>()->job_id);
+}
+
 TEST_F(ServiceMachinesTest, TasksGoToTheJobsClassAlone) {
   start();
   auto laptop = worker("w1", {kLaptop}), server = worker("w2", {kServer});
