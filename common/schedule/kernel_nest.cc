@@ -100,8 +100,8 @@ Result<std::optional<LoopNest>> kernel_nest(const Kernel& kernel, const NestMach
 void add_nests(Program& program, const NestMachine& machine) { NestMemo(machine).add(program); }
 
 // Of a scatter without loops it stays empty. Where no nest can be found for a part, none has one.
-std::vector<LoopNest> NestMemo::part_nests(const Kernel& kernel) {
-  auto [known, is_new] = known_parts_.try_emplace(kernel_fingerprint(kernel));
+std::vector<LoopNest> NestMemo::part_nests(const Kernel& kernel, const Digest& fingerprint) {
+  auto [known, is_new] = known_parts_.try_emplace(fingerprint);
   if (!is_new) return known->second;
   auto chosen = choose_part_nests(kernel, machine_.gpu);
   if (!chosen.ok()) return {};
@@ -109,13 +109,20 @@ std::vector<LoopNest> NestMemo::part_nests(const Kernel& kernel) {
 }
 
 void NestMemo::add(Program& program) {
-  for (Kernel& kernel : program.kernels) {
+  std::vector<Digest> kernels;
+  for (const Kernel& kernel : program.kernels) kernels.push_back(kernel_fingerprint(kernel));
+  add(program, kernels);
+}
+
+void NestMemo::add(Program& program, std::span<const Digest> kernels) {
+  for (size_t k = 0; k < kernels.size(); ++k) {
+    Kernel& kernel = program.kernels[k];
     if (kernel.form == Template::kHorizontal) {
-      if (kernel.part_nests.empty()) kernel.part_nests = part_nests(kernel);
+      if (kernel.part_nests.empty()) kernel.part_nests = part_nests(kernel, kernels[k]);
       continue;
     }
     if (kernel.nest) continue;
-    auto [known, is_new] = known_.try_emplace(kernel_fingerprint(kernel));
+    auto [known, is_new] = known_.try_emplace(kernels[k]);
     if (is_new) {
       auto nest = kernel_nest(kernel, machine_);
       if (nest.ok()) known->second = std::move(*nest);

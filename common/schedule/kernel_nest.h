@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string_view>
 #include <unordered_map>
 
@@ -34,9 +35,11 @@ class NestMemo {
  public:
   explicit NestMemo(NestMachine machine) : machine_(machine) {}
   void add(Program& program);
+  // `kernels`: their fingerprints, in the program's order.
+  void add(Program& program, std::span<const Digest> kernels);
 
  private:
-  std::vector<LoopNest> part_nests(const Kernel& kernel);
+  std::vector<LoopNest> part_nests(const Kernel& kernel, const Digest& fingerprint);
 
   NestMachine machine_;
   std::unordered_map<Digest, std::optional<LoopNest>> known_;  // by the kernel without its nest

@@ -9,6 +9,7 @@
 #include "common/base/log.h"
 #include "common/ir/hlir/graph_hash.h"
 #include "common/ir/hlir/verify.h"
+#include "common/ir/llir/kernel_identity.h"
 #include "coordinator/search/finalists.h"
 #include "coordinator/search/interim.h"
 #include "coordinator/search/search_outcome.h"
@@ -263,7 +264,8 @@ bool Search::learn_until(uint64_t end) {
 void Search::learn(const Sent& sent) {
   const common::TaskReport& report = sent.result->report;
   bool is_ok = sent.is_ok(), is_baseline = sent.task.payload.kind == TaskKind::kBaseline;
-  if (is_ok) times_.record(sent.task.payload.program, report.kernel_ns, report.total_ns);
+  if (is_ok)
+    times_.record(sent.task.payload.program, sent.task.bodies, report.kernel_ns, report.total_ns);
   if (sent.task.region >= 0) {
     auto ns = is_ok ? std::optional(static_cast<double>(report.total_ns)) : std::nullopt;
     regions_.tell(static_cast<size_t>(sent.task.region), sent.candidate, ns);
@@ -366,6 +368,7 @@ std::optional<CandidateTask> Search::next_comparison() {
   sent.task.fingerprint = comparison->fingerprint;
   sent.task.origin = "comparison";
   sent.task.payload = std::move(comparison->payload);
+  sent.task.bodies = common::body_hashes(sent.task.payload.program);
   return send(std::move(sent));
 }
 
@@ -396,7 +399,8 @@ CandidateTask Search::send_region(SearchedRegions::Proposal proposal) {
   sent.task.graph = region.graph;
   sent.task.fingerprint = proposal.candidate.fingerprint;
   sent.task.payload.program = *proposal.candidate.program;
-  sent.task.predicted_ns = times_.estimate(*proposal.candidate.program).ns;
+  sent.task.bodies = std::move(proposal.candidate.bodies);
+  sent.task.predicted_ns = times_.estimate(*proposal.candidate.program, sent.task.bodies).ns;
   sent.task.region = static_cast<int>(proposal.region);
   sent.task.origin = proposal.candidate.origin;
   if (region.search->has_measurement()) {
@@ -411,10 +415,11 @@ CandidateTask Search::send_whole(TaskKind kind, const char* origin, Finalist fin
   Sent sent;
   // Whatever earlier searches know of its kernels is asked for before its own measurements can
   // have reached them.
-  sent.task.predicted_ns =
-      times_.estimate(finalist.program).ns + overhead_ns(finalist.program, options_.target);
+  sent.task.bodies = common::body_hashes(finalist.program);
+  sent.task.predicted_ns = times_.estimate(finalist.program, sent.task.bodies).ns +
+                           overhead_ns(finalist.program, options_.target);
   sent.task.graph = graph_;
-  sent.task.fingerprint = common::program_fingerprint(finalist.program);
+  sent.task.fingerprint = common::program_fingerprint(finalist.program, sent.task.bodies);
   sent.task.origin = origin;
   sent.task.payload.kind = kind;
   sent.task.payload.program = std::move(finalist.program);

@@ -51,6 +51,8 @@ struct CandidateTask : CandidateFacts {
   std::shared_ptr<const common::Graph> graph;  // what the program must compute: a region or all
   // All but `graph`, the digest of the encoded graph, which whoever encodes it fills in.
   common::TaskPayload payload;
+  // common::body_hashes() of the program; empty where they were not needed.
+  std::vector<common::Digest> bodies = {};
 };
 
 struct StageTime {

@@ -148,7 +148,8 @@ std::vector<common::Program> SearchedRegions::take_first() {
 void SearchedRegions::learn_first() {
   for (SearchedRegion& region : regions_) {
     if (!region.first) continue;
-    region.search->tell(*region.first, times_.estimate(*region.first->program).ns);
+    region.search->tell(*region.first,
+                        times_.estimate(*region.first->program, region.first->bodies).ns);
     region.first.reset();
   }
 }

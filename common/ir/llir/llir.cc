@@ -4,6 +4,7 @@
 #include <array>
 
 #include "common/base/cat.h"
+#include "common/base/check.h"
 #include "common/base/contains.h"
 #include "common/ir/hlir/graph_hash.h"
 #include "common/ir/hlir/text.h"
@@ -237,12 +238,31 @@ std::string print(const Program& program) {
   return out;
 }
 
+std::vector<Digest> body_hashes(const Program& program) {
+  std::vector<Digest> bodies;
+  bodies.reserve(program.kernels.size());
+  for (const Kernel& kernel : program.kernels) bodies.push_back(graph_hash(kernel.body));
+  return bodies;
+}
+
 Digest program_fingerprint(const Program& program) {
+  return program_fingerprint(program, body_hashes(program));
+}
+
+Digest program_fingerprint(const Program& program, std::span<const Digest> bodies) {
+  LFARM_CHECK(bodies.size() == program.kernels.size(), "a kernel without the hash of its body");
   Hasher hasher;
   hasher.text("lfarm-program-1").u64(program.kernels.size());
-  for (const Kernel& kernel : program.kernels) hasher.digest(kernel_fingerprint(kernel));
-  Program shell = program;
-  shell.kernels.clear();
+  for (size_t k = 0; k < bodies.size(); ++k) {
+    const Kernel& kernel = program.kernels[k];
+    hasher.digest(kernel_fingerprint(kernel.form, kernel.schedule, bodies[k]));
+  }
+  Program shell;
+  shell.symbols = program.symbols;
+  shell.inputs = program.inputs;
+  shell.outputs = program.outputs;
+  shell.buffers = program.buffers;
+  shell.calls = program.calls;
   for (GraphInput& input : shell.inputs) input.name.clear();
   hasher.text(print(shell)).u64(program.inputs.size()).u64(program.outputs.size());
   return hasher.finish();

@@ -45,6 +45,8 @@ class Genome {
   uint64_t hash() const { return structure_hash_ ^ parameter_hash_; }
   // Of the genes that decide which kernels there are, without their schedules.
   uint64_t structure_hash() const { return structure_hash_; }
+  // Of the choices alone, which decide what is computed, if not how it is cut into kernels.
+  uint64_t choice_hash() const { return choice_hash_; }
   size_t size() const { return genes_.size(); }
   const std::map<GeneName, int64_t>& genes() const { return genes_; }
 
@@ -57,10 +59,12 @@ class Genome {
   void toggle(const GeneName& name, int64_t value) {
     uint64_t hash = gene_hash(name, value);
     (name.kind == GeneKind::kParameter ? parameter_hash_ : structure_hash_) ^= hash;
+    if (name.kind == GeneKind::kChoice) choice_hash_ ^= hash;
   }
   std::map<GeneName, int64_t> genes_;
   uint64_t structure_hash_ = 0;
   uint64_t parameter_hash_ = 0;
+  uint64_t choice_hash_ = 0;
 };
 
 }  // namespace coordinator

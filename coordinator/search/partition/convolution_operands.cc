@@ -49,7 +49,7 @@ class Arranger {
     }
     to_.graph.outputs = from_.graph.outputs;
     for (auto& output : to_.graph.outputs) output.node = moved_[at(output.node)];
-    return without_unused(to_);
+    return without_unused(std::move(to_));
   }
 
  private:

@@ -225,7 +225,7 @@ class AtLoad {
 
 // Takes softmax and scores into the kernels of attention, where nothing else needs them.
 void gather_attention(const Selected& selected, const std::vector<std::vector<Use>>& uses,
-                      Materialised& materialised) {
+                      Materialised& materialised, AttentionMemo& memo) {
   const Graph& graph = selected.graph;
   std::vector<char> is_output(graph.nodes.size(), 0);
   for (const auto& output : graph.outputs) is_output[at(base_of(selected, output.node))] = 1;
@@ -233,7 +233,7 @@ void gather_attention(const Selected& selected, const std::vector<std::vector<Us
     auto id = static_cast<common::NodeId>(i);
     if (selected.lowering[i] != Lowering::kAttention) continue;
     // What is stored for any other reason than the scores is read.
-    auto form = common::attention_form(graph, id, [&](common::NodeId other) {
+    auto form = memo.find(selected, id, [&](common::NodeId other) {
       return is_output[at(other)] || has_own_template(graph.node(other)) ||
              is_copy(selected, other);
     });
@@ -248,8 +248,7 @@ void gather_attention(const Selected& selected, const std::vector<std::vector<Us
       if (member != id) materialised[at(member)] = 0;
     }
     // Each block of rows reads all keys and values: what they take is done once, before.
-    for (common::NodeId read : {graph.node(form->scores).operands[at(1 - form->queries)],
-                                graph.node(id).operands[at(1 - form->probabilities)]}) {
+    for (common::NodeId read : {form->keys, form->values}) {
       common::NodeId base = base_of(selected, read);
       if (is_computed(graph.node(base))) materialised[at(base)] = 1;
     }
@@ -309,12 +308,11 @@ bool is_cheap(const Node& node) {
   return false;
 }
 
-std::optional<common::AttentionForm> attention_at(const Selected& selected,
-                                                  const Materialised& materialised,
-                                                  common::NodeId id) {
-  const Graph& graph = selected.graph;
+std::optional<AttentionParts> attention_at(const Selected& selected,
+                                           const Materialised& materialised, common::NodeId id,
+                                           AttentionMemo& memo) {
   if (selected.lowering[at(id)] != Lowering::kAttention) return std::nullopt;
-  return common::attention_form(graph, id, [&](common::NodeId other) {
+  return memo.find(selected, id, [&](common::NodeId other) {
     return other != id && is_materialised(selected, materialised, other);
   });
 }
@@ -366,11 +364,12 @@ Materialised plain_materialisation(const Selected& selected) {
     common::NodeId product = graph.nodes[i].operands[0];
     if (uses[at(product)].size() == 1) materialised[at(product)] = 0;
   }
-  repair_materialisation(selected, materialised);
+  AttentionMemo memo;
+  repair_materialisation(selected, materialised, memo);
   return materialised;
 }
 
-Materialised default_materialisation(const Selected& selected) {
+Materialised default_materialisation(const Selected& selected, AttentionMemo& memo) {
   const Graph& graph = selected.graph;
   Materialised materialised(graph.nodes.size(), 0);
   auto uses = uses_of(selected);
@@ -396,10 +395,10 @@ Materialised default_materialisation(const Selected& selected) {
     materialised[i] =
         keep || !default_in_place(selected, id, uses, follows[i] >= 0 && follows[i] != id);
   }
-  gather_attention(selected, uses, materialised);
+  gather_attention(selected, uses, materialised, memo);
   store_after_transforms(selected, uses, materialised);
   store_short(selected, materialised);
-  repair_materialisation(selected, materialised);
+  repair_materialisation(selected, materialised, memo);
   return materialised;
 }
 

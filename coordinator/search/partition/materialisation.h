@@ -14,6 +14,8 @@
 
 namespace coordinator {
 
+class AttentionMemo;  // attention_memo.h
+
 // A loop-free graph with one lowering per node; the result of choosing among e-nodes.
 struct Selected {
   common::Graph graph;
@@ -41,9 +43,10 @@ common::NodeId base_of(const Selected& selected, common::NodeId id);
 Materialised plain_materialisation(const Selected& selected);
 // Cheap and single-use values are computed in place, contractions take their epilogues. What
 // depends on weights alone is stored where runs begin to need it, unless computing it reads less.
-Materialised default_materialisation(const Selected& selected);
+Materialised default_materialisation(const Selected& selected, AttentionMemo& memo);
 // Adds what must be stored: outputs, operands of library calls, what templates cannot hold.
-void repair_materialisation(const Selected& selected, Materialised& materialised);
+void repair_materialisation(const Selected& selected, Materialised& materialised,
+                            AttentionMemo& memo);
 // The template that generates the kernel rooted at a stored node that has no template of its own
 // (as scans, scatters and sorts have) and is no library call. What is materialised must be
 // repaired.

@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "common/ir/hlir/attention_form.h"
+#include "coordinator/search/partition/attention_memo.h"
 #include "coordinator/search/partition/materialisation.h"
 
 namespace coordinator {
@@ -40,8 +40,8 @@ inline Axes same_axes(size_t rank) {
 }
 
 // The attention around a contraction that is lowered so, if one kernel can hold it.
-std::optional<common::AttentionForm> attention_at(const Selected& selected,
-                                                  const Materialised& materialised,
-                                                  common::NodeId contraction);
+std::optional<AttentionParts> attention_at(const Selected& selected,
+                                           const Materialised& materialised,
+                                           common::NodeId contraction, AttentionMemo& memo);
 
 }  // namespace coordinator

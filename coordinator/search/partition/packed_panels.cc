@@ -139,7 +139,7 @@ class PanelPacker {
     to_.graph.outputs = std::move(from_.graph.outputs);
     for (auto& output : to_.graph.outputs) output.node = moved_[at(output.node)];
     // What was read only by way of what is read from panels, or in bfloat16.
-    return without_unused(to_);
+    return without_unused(std::move(to_));
   }
 
  private:

@@ -23,8 +23,9 @@ namespace {
 // Finds what a kernel rooted at `root` holds that its template cannot: the node to store, if any.
 class TileCheck {
  public:
-  TileCheck(const Selected& selected, const Materialised& materialised, common::NodeId root)
-      : selected_(selected), materialised_(materialised), root_(root) {}
+  TileCheck(const Selected& selected, const Materialised& materialised, common::NodeId root,
+            AttentionMemo& memo)
+      : selected_(selected), materialised_(materialised), root_(root), memo_(memo) {}
 
   std::optional<common::NodeId> offender() {
     visit(root_, same_axes(selected_.graph.node(root_).shape.size()));
@@ -51,9 +52,9 @@ class TileCheck {
         return;
       }
       contraction_ = id;
-      if (auto form = attention_at(selected_, materialised_, id)) {
+      if (auto form = attention_at(selected_, materialised_, id, memo_)) {
         is_attention_ = true;
-        if (!form->obstacles.empty()) offender_ = form->obstacles[0];
+        if (form->obstacle) offender_ = form->obstacle;
         return;
       }
     } else if (node.op == Op::kFourier) {
@@ -129,6 +130,7 @@ class TileCheck {
   const Selected& selected_;
   const Materialised& materialised_;
   common::NodeId root_;
+  AttentionMemo& memo_;
   common::NodeId contraction_ = -1;
   common::NodeId transform_ = -1;
   std::optional<Axes> transform_axes_;
@@ -158,20 +160,22 @@ void require_stored_rows(const Selected& selected, const Node& product,
 }
 
 // Scores that an attention takes into its kernel, whatever their own lowering.
-std::vector<char> scores_in_attention(const Selected& selected, const Materialised& materialised) {
+std::vector<char> scores_in_attention(const Selected& selected, const Materialised& materialised,
+                                      AttentionMemo& memo) {
   std::vector<char> taken(selected.graph.nodes.size(), 0);
   for (size_t i = 0; i < taken.size(); ++i) {
-    auto form = attention_at(selected, materialised, static_cast<common::NodeId>(i));
+    auto form = attention_at(selected, materialised, static_cast<common::NodeId>(i), memo);
     if (form && form->scores != static_cast<common::NodeId>(i)) taken[at(form->scores)] = 1;
   }
   return taken;
 }
 
 // Stores what a kernel rooted at `root`, and at what is stored on the way, cannot hold.
-void repair_kernel(const Selected& selected, common::NodeId root, Materialised& materialised) {
+void repair_kernel(const Selected& selected, common::NodeId root, Materialised& materialised,
+                   AttentionMemo& memo) {
   std::vector<common::NodeId> troubled{root};
   while (!troubled.empty()) {
-    auto offender = TileCheck(selected, materialised, troubled.back()).offender();
+    auto offender = TileCheck(selected, materialised, troubled.back(), memo).offender();
     if (offender) {
       materialised[at(*offender)] = 1;
       // A stored node is an earlier root that may have troubles of its own.
@@ -184,7 +188,8 @@ void repair_kernel(const Selected& selected, common::NodeId root, Materialised& 
 
 }  // namespace
 
-void repair_materialisation(const Selected& selected, Materialised& materialised) {
+void repair_materialisation(const Selected& selected, Materialised& materialised,
+                            AttentionMemo& memo) {
   const Graph& graph = selected.graph;
   std::vector<char> is_output(graph.nodes.size(), 0);
   for (const auto& output : graph.outputs) {
@@ -197,7 +202,7 @@ void repair_materialisation(const Selected& selected, Materialised& materialised
   // Storing one node only shrinks other kernels, but it may end an attention, whose parts then need
   // what others need. What is materialised only grows, so this ends.
   for (Materialised before; before != materialised;) {
-    std::vector<char> taken = scores_in_attention(selected, materialised);
+    std::vector<char> taken = scores_in_attention(selected, materialised, memo);
     before = materialised;
     for (size_t i = 0; i < graph.nodes.size(); ++i) {
       const Node& node = graph.nodes[i];
@@ -213,7 +218,7 @@ void repair_materialisation(const Selected& selected, Materialised& materialised
     for (size_t i = 0; i < graph.nodes.size(); ++i) {
       auto id = static_cast<common::NodeId>(i);
       if (is_materialised(selected, materialised, id) || is_output[i])
-        repair_kernel(selected, id, materialised);
+        repair_kernel(selected, id, materialised, memo);
     }
     if (std::count(taken.begin(), taken.end(), 1) == 0) break;
   }
@@ -221,7 +226,8 @@ void repair_materialisation(const Selected& selected, Materialised& materialised
 
 Template template_of(const Selected& selected, const Materialised& materialised,
                      common::NodeId root) {
-  TileCheck check(selected, materialised, root);
+  AttentionMemo memo;
+  TileCheck check(selected, materialised, root, memo);
   LFARM_CHECK(!check.offender(), "the stores were not repaired");
   if (check.is_attention()) return Template::kAttention;
   if (check.is_transform()) return Template::kFourier;

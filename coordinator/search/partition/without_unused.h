@@ -6,6 +6,6 @@
 namespace coordinator {
 
 // Inputs stay.
-Selected without_unused(const Selected& selected);
+Selected without_unused(Selected selected);
 
 }  // namespace coordinator

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/base/check.h"
 #include "common/base/random.h"
 #include "common/base/rank_correlation.h"
 #include "common/ir/hlir/graph_hash.h"
@@ -16,6 +17,7 @@ namespace {
 constexpr size_t kSamplesMax = 15;
 constexpr size_t kCalibratedAfter = 8;  // kernels measured
 constexpr int kFailuresMax = 3;
+constexpr size_t kPricedMax = 256;  // schedules of one kernel
 constexpr double kFailurePenalty = 1.5;
 // Where calls are longer than this on average, noise hides what reading the clock takes; and what a
 // call alone can take more than among others, at most.
@@ -104,9 +106,10 @@ void KernelTimes::record(KernelId id, ScheduleCode code, double ns) {
   note(id, code, std::max(ns, 1.0));
 }
 
-void KernelTimes::record(const common::Program& program, const std::vector<uint64_t>& kernel_ns,
-                         uint64_t total_ns) {
+void KernelTimes::record(const common::Program& program, std::span<const common::Digest> bodies,
+                         const std::vector<uint64_t>& kernel_ns, uint64_t total_ns) {
   if (kernel_ns.size() != program.kernels.size()) return;
+  LFARM_CHECK(bodies.size() == program.kernels.size(), "a kernel without the hash of its body");
   std::vector<char> recorded(program.kernels.size(), 0);
   double sum = 0, calls = 0;
   std::vector<char> at_load = common::load_time_calls(program);
@@ -121,7 +124,7 @@ void KernelTimes::record(const common::Program& program, const std::vector<uint6
     if (recorded[k]) continue;
     recorded[k] = 1;
     const common::Kernel& kernel = program.kernels[k];
-    KernelId id = intern(kernel, common::graph_hash(kernel.body), call);
+    KernelId id = intern(kernel, bodies[k], call);
     record(id, code_of(kernel.form, kernel.schedule), static_cast<double>(kernel_ns[k]));
   }
   if (total_ns != 0) note_clock(sum, calls, static_cast<double>(total_ns));
@@ -185,10 +188,18 @@ double KernelTimes::predicted(KernelId id, ScheduleCode code) const {
   return drawn(id, code, 0, 0);
 }
 
+const KernelTimes::Priced& KernelTimes::priced(const Entry& entry, ScheduleCode code) {
+  if (auto known = entry.priced.find(code); known != entry.priced.end()) return known->second;
+  if (entry.priced.size() >= kPricedMax) entry.priced.clear();
+  Priced priced{std::log(predict_ns(entry.traits, code)), features_of(entry.traits, code)};
+  return entry.priced.emplace(code, std::move(priced)).first->second;
+}
+
 double KernelTimes::drawn(KernelId id, ScheduleCode code, uint64_t draw, double temperature) const {
   const Entry& entry = entries_[id];
-  std::vector<Feature> features = features_of(entry.traits, code);
-  double log_ns = std::log(predict_ns(entry.traits, code)) + effects_.mean(features);
+  const Priced& priced = KernelTimes::priced(entry, code);
+  const std::vector<Feature>& features = priced.features;
+  double log_ns = priced.log_ns + effects_.mean(features);
   if (temperature > 0) {
     common::Random random(common::combine64(common::combine64(draw, id), code));
     // The sum of three uniform numbers is nearly normal; its standard deviation is 1/2.
@@ -244,6 +255,12 @@ void KernelTimes::report_rank_correlation(common::Provenance* provenance) const 
 }
 
 KernelTimes::Estimate KernelTimes::estimate(const common::Program& program) {
+  return estimate(program, common::body_hashes(program));
+}
+
+KernelTimes::Estimate KernelTimes::estimate(const common::Program& program,
+                                            std::span<const common::Digest> bodies) {
+  LFARM_CHECK(bodies.size() == program.kernels.size(), "a kernel without the hash of its body");
   Estimate estimate;
   std::vector<double> times(program.kernels.size(), -1);
   std::vector<char> at_load = common::load_time_calls(program);
@@ -253,7 +270,7 @@ KernelTimes::Estimate KernelTimes::estimate(const common::Program& program) {
     auto k = static_cast<size_t>(call.kernel);
     if (times[k] < 0) {
       const common::Kernel& kernel = program.kernels[k];
-      KernelId id = intern(kernel, common::graph_hash(kernel.body), call);
+      KernelId id = intern(kernel, bodies[k], call);
       ScheduleCode code = code_of(kernel.form, kernel.schedule);
       auto known = measured(id, code);
       if (!known) estimate.measured = false;

@@ -4,6 +4,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <span>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -45,9 +46,9 @@ class KernelTimes {
   // A schedule was measured. Of several measurements the median counts.
   void record(KernelId id, ScheduleCode code, double ns);
   // All kernels of a program that was measured call by call; as a whole it took `total_ns`, 0 when
-  // that is not known.
-  void record(const common::Program& program, const std::vector<uint64_t>& kernel_ns,
-              uint64_t total_ns = 0);
+  // that is not known. `bodies`: its common::body_hashes().
+  void record(const common::Program& program, std::span<const common::Digest> bodies,
+              const std::vector<uint64_t>& kernel_ns, uint64_t total_ns = 0);
   // The schedule was in a candidate that failed, together with `others` untested ones.
   void blame(KernelId id, ScheduleCode code, size_t others);
   // Takes note that the schedule is on its way to a worker.
@@ -90,6 +91,7 @@ class KernelTimes {
     bool measured = true;  // every kernel's time is known
   };
   Estimate estimate(const common::Program& program);
+  Estimate estimate(const common::Program& program, std::span<const common::Digest> bodies);
   // Kernels whose time came from earlier searches.
   int64_t reused() const { return reused_; }
   const EffectModel& effects() const { return effects_; }
@@ -103,14 +105,22 @@ class KernelTimes {
     int failures = 0;
     double predicted_ns = 0;  // before the first measurement
   };
+  // What a schedule's prediction is made of, whatever was learned.
+  struct Priced {
+    double log_ns = 0;  // by constants
+    std::vector<Feature> features;
+  };
   struct Entry {
     KernelTraits traits;
+    mutable std::unordered_map<ScheduleCode, Priced> priced;  // what was asked for lately
     common::Digest body;
     std::map<ScheduleCode, Variant> variants;
     std::optional<Best> best;
     int failures = 0;             // of any schedule, while none was measured
     std::optional<Effort> spent;  // by earlier searches
   };
+  // Valid until the next call.
+  static const Priced& priced(const Entry& entry, ScheduleCode code);
   void note(KernelId id, ScheduleCode code, double ns);
   void note_earlier(KernelId id, ScheduleCode code, double ns);
   void note_clock(double sum_ns, double calls, double total_ns);

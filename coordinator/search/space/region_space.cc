@@ -25,7 +25,8 @@ constexpr uint64_t kMaxNodes = 200'000;
 constexpr double kAtLoad = 0.002;     // no work in a run, but not better than no work at all
 constexpr size_t kRecentMax = 1'024;  // structures of a few kilobytes
 constexpr size_t kKernelsMax = 8'192;
-constexpr double kReadWeight = 0.001;  // of an element, where sharing it is the question
+constexpr size_t kChosenNodesMax = 16'384;  // of about a kilobyte each
+constexpr double kReadWeight = 0.001;       // of an element, where sharing it is the question
 
 constexpr double kLibraryWeight = 0.025;
 constexpr double kTileWeight = 0.035;
@@ -321,15 +322,32 @@ common::Digest structure_digest(const FusedProgram& fused) {
 
 }  // namespace
 
+std::shared_ptr<const RegionSpace::ChosenGraph> RegionSpace::chosen_graph(const Genome& genome) {
+  auto known = chosen_.find(genome.choice_hash());
+  if (known != chosen_.end()) return known->second;
+  auto made = std::make_shared<ChosenGraph>();
+  Selected selected = select(genome, made->sites);
+  made->selected = common::is_gpu(machine_) ? with_convolution_operands(std::move(selected))
+                                            : with_packed_panels(std::move(selected), machine_);
+  made->stored = default_materialisation(made->selected, attentions_);
+  made->values = store_values(made->selected);
+  if (chosen_nodes_ >= kChosenNodesMax) {
+    chosen_.clear();
+    chosen_nodes_ = 0;
+  }
+  chosen_nodes_ += made->selected.graph.nodes.size();
+  chosen_[genome.choice_hash()] = made;
+  return made;
+}
+
 std::shared_ptr<const Structure> RegionSpace::structure(const Genome& genome) {
   auto it = recent_.find(genome.structure_hash());
   if (it != recent_.end()) return it->second;
   auto result = std::make_shared<Structure>();
-  Selected selected = select(genome, result->sites);
-  selected = common::is_gpu(machine_) ? with_convolution_operands(std::move(selected))
-                                      : with_packed_panels(std::move(selected), machine_);
-  Materialised materialised = default_materialisation(selected);
-  std::vector<std::vector<int64_t>> values = store_values(selected);
+  std::shared_ptr<const ChosenGraph> chosen = chosen_graph(genome);
+  const Selected& selected = chosen->selected;
+  Materialised materialised = chosen->stored;
+  result->sites = chosen->sites;
   std::vector<int64_t> wishes(materialised.begin(), materialised.end());
   for (size_t i = 0; i < materialised.size(); ++i) {
     if (!is_computed(selected.graph.nodes[i])) continue;
@@ -337,9 +355,9 @@ std::shared_ptr<const Structure> RegionSpace::structure(const Genome& genome) {
     if (auto gene = genome.get(name)) wishes[i] = *gene;
     materialised[i] = wishes[i] != kStoreInPlace;
     Head head = saturated_.graph->head(selected.choice[i]);
-    result->sites.push_back({name, wishes[i], std::move(values[i]), head});
+    result->sites.push_back({name, wishes[i], chosen->values[i], head});
   }
-  repair_materialisation(selected, materialised);
+  repair_materialisation(selected, materialised, attentions_);
   if (kernels_.size() >= kKernelsMax) kernels_.clear();
   result->fused = fuse(selected, materialised, kernels_, wishes, common::is_gpu(machine_));
   result->fingerprint = structure_digest(result->fused);

@@ -15,6 +15,7 @@
 #include "coordinator/search/fusion/fusion.h"
 #include "coordinator/search/genes/genome.h"
 #include "coordinator/search/genes/schedule_space.h"
+#include "coordinator/search/partition/attention_memo.h"
 
 namespace coordinator {
 
@@ -110,6 +111,14 @@ class RegionSpace {
   // Nodes that may stand for the class, whatever is chosen elsewhere.
   const std::vector<int64_t>& choices_of(ClassId cls);
   Selected select(const Genome& genome, std::vector<Site>& sites);
+  // What the choices of a genome come to, whatever is stored.
+  struct ChosenGraph {
+    Selected selected;
+    Materialised stored;                       // by default
+    std::vector<std::vector<int64_t>> values;  // of each node's store gene
+    std::vector<Site> sites;                   // the choices
+  };
+  std::shared_ptr<const ChosenGraph> chosen_graph(const Genome& genome);
 
   common::Graph region_;
   std::vector<common::WeightedSizes> sizes_;  // priced ones
@@ -119,6 +128,10 @@ class RegionSpace {
   std::unique_ptr<Decoder> decoder_;
   std::unordered_map<ClassId, std::vector<int64_t>> choices_;              // by class, as asked for
   std::unordered_map<uint64_t, std::shared_ptr<const Structure>> recent_;  // by structure_hash
+  // By choice_hash: half of all mutations change what is stored alone.
+  std::unordered_map<uint64_t, std::shared_ptr<const ChosenGraph>> chosen_;
+  size_t chosen_nodes_ = 0;  // of all of these
+  AttentionMemo attentions_;
   KernelMemo kernels_;
   common::Program plain_;
 };

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/base/log.h"
+#include "common/ir/llir/kernel_identity.h"
 #include "coordinator/search/cost/cost_model.h"
 
 namespace coordinator {
@@ -379,7 +380,8 @@ std::optional<RegionCandidate> GuidedSearch::make(const Genome& genome, const La
     if (!times_.is_tried(id, codes[k])) candidate.untried.push_back(k);
   }
   for (size_t k : candidate.untried) times_.mark_tried(layout.kernels[k], codes[k]);
-  candidate.fingerprint = common::program_fingerprint(program);
+  for (const auto& built : layout.structure->fused.kernels) candidate.bodies.push_back(built->body);
+  candidate.fingerprint = common::program_fingerprint(program, candidate.bodies);
   candidate.origin = present_.is_seed ? "seed" : kOrigins[last_operator_];
   candidate.program = std::make_shared<const common::Program>(std::move(program));
   structures_.sent.insert(layout.structure->fingerprint);

@@ -1,6 +1,9 @@
 #include "coordinator/search/strategy/plain_search.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "common/ir/llir/kernel_identity.h"
 
 namespace coordinator {
 namespace {
@@ -32,7 +35,9 @@ PlainSearch::PlainSearch(RegionSpace& space, KernelTimes& times, uint64_t seed, 
 RegionCandidate PlainSearch::decode(const Genome& genome) const {
   auto program = std::make_shared<const common::Program>(space_.decode(genome).program);
   std::string_view origin = evolves_ ? "genetic" : "random";
-  return {genome, program, common::program_fingerprint(*program), 0, origin, {}, {}};
+  std::vector<common::Digest> bodies = common::body_hashes(*program);
+  common::Digest fingerprint = common::program_fingerprint(*program, bodies);
+  return {genome, program, fingerprint, 0, origin, {}, {}, std::move(bodies)};
 }
 
 const PlainSearch::Individual& PlainSearch::tournament() {

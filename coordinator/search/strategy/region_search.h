@@ -24,6 +24,7 @@ struct RegionCandidate {
   // The kernels in the program's order, and those among them that were never tried before.
   std::vector<std::pair<KernelId, ScheduleCode>> kernels;
   std::vector<size_t> untried;
+  std::vector<common::Digest> bodies = {};  // as CandidateTask has them
 };
 
 // Equal programs are proposed once, whatever genomes they come from. Not thread-safe.

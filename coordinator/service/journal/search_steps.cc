@@ -111,8 +111,11 @@ std::shared_ptr<const Candidate> SearchSteps::make_ready(CandidateTask task, Pro
   auto ready = std::make_shared<Candidate>();
   static_cast<CandidateFacts&>(*ready) = task;
   ready->kind = task.payload.kind;
-  for (const common::Kernel& kernel : task.payload.program.kernels) {
-    common::Digest body = common::graph_hash(kernel.body);
+  const std::vector<common::Kernel>& kernels = task.payload.program.kernels;
+  if (task.bodies.size() != kernels.size()) task.bodies = common::body_hashes(task.payload.program);
+  for (size_t k = 0; k < kernels.size(); ++k) {
+    const common::Kernel& kernel = kernels[k];
+    const common::Digest& body = task.bodies[k];
     ready->kernels.push_back(common::kernel_fingerprint(kernel.form, kernel.schedule, body));
     ready->forms.push_back({kernel.form, body, kernel.schedule});
   }
@@ -125,7 +128,7 @@ std::shared_ptr<const Candidate> SearchSteps::make_ready(CandidateTask task, Pro
   }
   ready->graph = task.payload.graph = graph.digest;
   ready->graph_bytes = graph.bytes;
-  nests_.add(task.payload.program);
+  nests_.add(task.payload.program, ready->kernels);
   for (common::Program& rival : task.payload.rivals) nests_.add(rival);
   ready->payload = common::encode_task_payload(task.payload);
   if (ready->payload.size() <= common::kPayloadBytesMax) return ready;

@@ -8,6 +8,7 @@
 #include "common/base/contains.h"
 #include "common/base/random.h"
 #include "common/ir/hlir/builder.h"
+#include "common/ir/llir/kernel_identity.h"
 #include "common/ir/llir/load_time.h"
 #include "coordinator/search/genes/genome.h"
 #include "coordinator/search/job_search.h"
@@ -128,6 +129,22 @@ TEST(JobSearch, TheBestIsMeasuredAndNeverRises) {
   EXPECT_EQ(status.expected_ns, status.best_ns);
   EXPECT_LT(status.best_ns, status.baseline_ns);
   EXPECT_GT(expected, 10);
+}
+
+// Predictions and results go by them.
+TEST(JobSearch, EveryStrategySendsTheHashesOfBodies) {
+  for (SearchStrategy strategy :
+       {SearchStrategy::kRandom, SearchStrategy::kGenetic, SearchStrategy::kModel}) {
+    SearchOptions o = options(32);
+    o.strategy = strategy;
+    int sent = 0;
+    run(o, 4, 1, [&](const CandidateTask& task) {
+      ++sent;
+      EXPECT_EQ(task.bodies, common::body_hashes(task.payload.program)) << task.origin;
+      return measure(task);
+    });
+    EXPECT_GE(sent, 32);
+  }
 }
 
 TEST(JobSearch, SameSeedSameCandidatesWhateverTheOrderOfResults) {
@@ -393,7 +410,7 @@ TEST(GuidedSearch, WhatWonInOneRegionIsTriedInTheNext) {
       kernel_ns.push_back(static_cast<uint64_t>(wide_loops(kernel)));
       total += wide_loops(kernel);
     }
-    shared.record(*candidate->program, kernel_ns);
+    shared.record(*candidate->program, candidate->bodies, kernel_ns);
     teacher->tell(*candidate, total);
     shared.learn();
   }

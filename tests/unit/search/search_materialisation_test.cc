@@ -10,6 +10,7 @@
 #include "coordinator/search/fusion/launches.h"
 #include "coordinator/search/fusion/multi_output.h"
 #include "coordinator/search/genes/schedule_space.h"
+#include "coordinator/search/partition/attention_memo.h"
 #include "program_interpreter.h"
 
 namespace coordinator {
@@ -31,7 +32,8 @@ IrNode input(GraphBuilder& b, common::Shape shape) {
 // The stores that are left of a wish to store nothing.
 Materialised repaired(const Selected& selected) {
   Materialised materialised(selected.graph.nodes.size(), 0);
-  repair_materialisation(selected, materialised);
+  AttentionMemo attentions;
+  repair_materialisation(selected, materialised, attentions);
   return materialised;
 }
 
@@ -65,7 +67,8 @@ TEST(Materialised, WhatWasRoundedIsStoredShort) {
   b.output(b.unary(UnaryOp::kSin, wide));
   b.output(b.reduce(common::ReduceOp::kSum, wide, {0}));
   Selected selected = select_all(b.finish());
-  Materialised materialised = default_materialisation(selected);
+  AttentionMemo attentions;
+  Materialised materialised = default_materialisation(selected, attentions);
   EXPECT_TRUE(is_materialised(selected, materialised, rounded));
   EXPECT_FALSE(is_materialised(selected, materialised, wide));
   EXPECT_FALSE(is_materialised(selected, materialised, x));
@@ -90,7 +93,8 @@ TEST(Materialised, AProductTakesItsEpilogue) {
     b.output(sums ? b.reduce(common::ReduceOp::kMax, wide, {0})
                   : product(b, wide, input(b, {8, 24})));
     Selected selected = select_all(b.finish());
-    Materialised materialised = default_materialisation(selected);
+    AttentionMemo attentions;
+    Materialised materialised = default_materialisation(selected, attentions);
     EXPECT_TRUE(is_materialised(selected, materialised, rounded)) << sums;
     EXPECT_FALSE(is_materialised(selected, materialised, first)) << sums;
     EXPECT_FALSE(is_materialised(selected, materialised, bound)) << sums;
@@ -109,7 +113,8 @@ TEST(Materialised, WhereProductsMeetOneEndsAfterItsEpilogue) {
   }
   b.output(b.binary(common::BinaryOp::kAdd, wide[0], wide[1]));
   Selected selected = select_all(b.finish());
-  Materialised materialised = default_materialisation(selected);
+  AttentionMemo attentions;
+  Materialised materialised = default_materialisation(selected, attentions);
   int stored = 0;
   for (int k = 0; k < 2; ++k) {
     stored += is_materialised(selected, materialised, rounded[static_cast<size_t>(k)]) ? 1 : 0;

@@ -18,6 +18,7 @@
 #include "coordinator/search/cost/cost_model.h"
 #include "coordinator/search/fusion/multi_output.h"
 #include "coordinator/search/partition/assemble.h"
+#include "coordinator/search/partition/attention_memo.h"
 #include "coordinator/search/partition/regions.h"
 #include "coordinator/search/space/region_space.h"
 #include "program_interpreter.h"
@@ -160,7 +161,8 @@ struct Wishes {
       EXPECT_TRUE(graph.node(node) == named[node]);
       genes[static_cast<size_t>(node)] = gene;
     }
-    repair_materialisation(selected, materialised);
+    AttentionMemo attentions;
+    repair_materialisation(selected, materialised, attentions);
     KernelMemo memo;
     common::Program program = whole_program(fuse(selected, materialised, memo, genes));
     EXPECT_TRUE(common::verify(program).ok()) << common::verify(program).error().message;
