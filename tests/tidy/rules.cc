@@ -176,10 +176,10 @@ bool is_system_header(std::string_view name) {
   for (const char* folder : {"sys/", "arpa/", "netinet/", "net/", "linux/"}) {
     if (name.starts_with(folder)) return true;
   }
-  constexpr std::array<std::string_view, 20> kNames = {
-      "cpuid.h", "dirent.h", "dlfcn.h",  "elf.h",    "errno.h",   "fcntl.h", "immintrin.h",
-      "link.h",  "math.h",   "netdb.h",  "poll.h",   "pthread.h", "sched.h", "signal.h",
-      "spawn.h", "stddef.h", "stdint.h", "string.h", "termios.h", "unistd.h"};
+  constexpr std::array<std::string_view, 21> kNames = {
+      "cpuid.h",  "dirent.h", "dlfcn.h",  "elf.h",    "errno.h",  "fcntl.h",   "immintrin.h",
+      "link.h",   "malloc.h", "math.h",   "netdb.h",  "poll.h",   "pthread.h", "sched.h",
+      "signal.h", "spawn.h",  "stddef.h", "stdint.h", "string.h", "termios.h", "unistd.h"};
   return std::find(kNames.begin(), kNames.end(), name) != kNames.end();
 }
 

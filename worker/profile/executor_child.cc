@@ -1,5 +1,6 @@
 #include "worker/profile/executor_child.h"
 
+#include <malloc.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -74,12 +75,21 @@ void limit_process(const ExecutorDevice& device) {
   (void)common::become_lone_process();
 }
 
-// What a whole model and its regions are judged by stays, where there is memory for it.
+// What a model's regions are judged by stays, where there is memory for it; the whole of a large
+// model is made again, in seconds, when its turn comes.
 size_t kept_bytes_max(const ExecutorDevice& device) {
-  constexpr uint64_t kLeast = uint64_t{256} << 20, kMost = uint64_t{4} << 30;
+  constexpr uint64_t kLeast = uint64_t{256} << 20, kMost = uint64_t{1} << 30;
   uint64_t memory = device.memory_bytes_max;
   if (memory == 0) memory = common::usable_memory_bytes();
   return std::clamp(memory / 8, kLeast, kMost);
+}
+
+// Tensors of a megabyte and more go back to the system as soon as they are free; glibc otherwise
+// keeps ever larger ones, once some were freed, between others that stay.
+void return_large_blocks() {
+  constexpr int kLargeBytes = 1 << 20, kKeptAtEndBytes = 4 << 20;
+  ::mallopt(M_MMAP_THRESHOLD, kLargeBytes);
+  ::mallopt(M_TRIM_THRESHOLD, kKeptAtEndBytes);
 }
 
 // Seconds of processor time that this process may still use; 0: any.
@@ -429,6 +439,7 @@ class ExecutorChild {
 int run_executor_child(int fd, const ExecutorDevice& device) {
   common::log_init("lfarm-executor", common::LogLevel::kInfo);
   limit_process(device);
+  return_large_blocks();
   return ExecutorChild(fd, device).serve();
 }
 

@@ -85,8 +85,9 @@ struct Verifier::Family {
         std::find_if(cases.begin(), cases.end(), [&](const auto& one) { return one->key == key; });
     return known == cases.end() ? nullptr : *known;
   }
-  size_t bytes() const {
-    size_t total = bytes_of(weights.tensors);
+  size_t bytes() const { return bytes_of(weights.tensors) + bytes_of_cases(); }
+  size_t bytes_of_cases() const {
+    size_t total = 0;
     for (const auto& each : cases) {
       for (const HostTensor& input : each->inputs) {
         if (!is_shared(input)) total += input.bytes().size();
@@ -150,6 +151,7 @@ Verifier::Family& Verifier::family_of(const Digest& digest, uint64_t weight_seed
     cache_.push_front(std::make_shared<Family>());
     cache_.front()->graph = digest;
     cache_.front()->weights.seed = weight_seed;
+    cache_.front()->weights.band = common::kGuardBand;  // no executor has to copy them
   } else {
     cache_.splice(cache_.begin(), cache_, known);
   }
@@ -175,13 +177,13 @@ Result<std::shared_ptr<Verifier::Reference>> Verifier::reference(const Digest& d
   made->is_usual = which.pattern == InputPattern::kNormal;
   LFARM_ASSIGN_OR_RETURN(made->outputs, common::reference_outputs(graph, made->inputs));
   family.cases.push_back(made);
-  size_t bytes = 0;
-  for (const auto& each : cache_) bytes += each->bytes();
-  while (bytes > cache_bytes_max_ && cache_.size() > 1) {
-    bytes -= cache_.back()->bytes();
+  size_t others = 0;
+  for (const auto& each : cache_) others += each.get() == &family ? 0 : each->bytes();
+  while (others > cache_bytes_max_ && cache_.size() > 1) {
+    others -= cache_.back()->bytes();
     cache_.pop_back();
   }
-  for (; bytes > cache_bytes_max_ && family.cases.size() > 1; bytes = family.bytes()) {
+  while (family.bytes_of_cases() > cache_bytes_max_ && family.cases.size() > 1) {
     family.cases.pop_front();
   }
   return made;

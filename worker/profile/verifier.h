@@ -33,8 +33,8 @@ struct Verdict {
 // All cases of a graph share its weights, which are most of a model's inputs. Not thread-safe.
 class Verifier {
  public:
-  // `cache_bytes_max`: inputs and reference results kept; the newest case and its graph's weights
-  // stay whatever their size.
+  // `cache_bytes_max`: inputs and reference results kept of a graph, without its weights, and of
+  // all other graphs, with theirs; the newest case stays whatever its size.
   explicit Verifier(size_t cache_bytes_max) : cache_bytes_max_(cache_bytes_max) {}
 
   // Called with true before code of the candidate runs and with false after it.

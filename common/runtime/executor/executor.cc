@@ -12,9 +12,6 @@ namespace {
 
 size_t at(int index) { return static_cast<size_t>(index); }
 
-// Each side of every guarded buffer: wider than a vector register or a short row.
-constexpr size_t kGuardBand = 4096;
-
 // What the executor needs beyond verify(): one buffer per output, and mutated inputs whose new
 // content is like the old.
 Status check_outputs(const Plan& plan) {
@@ -84,8 +81,8 @@ Timed timed_as(const std::vector<int64_t>* calls_ns) {
 
 TensorRef ref_of(const HostTensor& tensor) {
   ByteView bytes = tensor.bytes();
-  return {tensor.dtype(), tensor.sizes(), const_cast<std::byte*>(bytes.data()), bytes.size(),
-          false};
+  return {tensor.dtype(), tensor.sizes(), const_cast<std::byte*>(bytes.data()),
+          bytes.size(),   false,          tensor.band()};
 }
 
 Status make_room(Device& device, DType dtype, const std::vector<int64_t>& sizes,
@@ -129,7 +126,7 @@ Result<std::unique_ptr<Executor>> Executor::load(const Plan& plan, const ObjectS
 Status Executor::bind_weight(int position, const HostTensor& weight) {
   LFARM_RETURN_IF_ERROR(bind_weight(position, ref_of(weight)));
   InputSlot& slot = state_->inputs[at(position)];
-  slot.shared = slot.memory.data() == nullptr ? weight : HostTensor();
+  slot.shared = state_->external.inputs[at(position)] == weight.data() ? weight : HostTensor();
   return {};
 }
 
@@ -144,7 +141,11 @@ Status Executor::bind_weight(int position, const TensorRef& weight) {
     slot.memory = {};
     s.external.inputs[at(position)] = weight.data;
   } else {
-    LFARM_ASSIGN_OR_RETURN(slot.memory, s.copy_of(weight));
+    if (s.has_bands(weight)) {
+      slot.memory = GuardedMemory::around(weight.data, weight.bytes, weight.band);
+    } else {
+      LFARM_ASSIGN_OR_RETURN(slot.memory, s.copy_of(weight));
+    }
     s.external.inputs[at(position)] = slot.memory.data();
   }
   if (s.options.guard) {

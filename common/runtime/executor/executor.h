@@ -17,10 +17,14 @@
 
 namespace common {
 
+// Bytes on each side of every guarded buffer: wider than a vector register or a short row.
+inline constexpr size_t kGuardBand = 4096;
+
 struct ExecutorOptions {
   // For candidates that nobody trusts yet. Every buffer lies in memory of its own between guard
   // bands, outputs and temporaries are filled with a pattern before each run (NaN for floats), and
-  // check_guards() tells what was written where it must not be. Inputs and weights are copied.
+  // check_guards() tells what was written where it must not be. Inputs are copied, and weights but
+  // those that lie between bands of at least kGuardBand already.
   bool guard = false;
   // Waits for each call, so that an error that a device reports late names the call that made it.
   bool one_by_one = false;
@@ -40,6 +44,7 @@ struct TensorRef {
   std::byte* data = nullptr;
   size_t bytes = 0;
   bool on_device = false;
+  size_t band = 0;  // around it, see HostTensor::banded()
 };
 TensorRef ref_of(const HostTensor& tensor);
 

@@ -4,6 +4,7 @@
 
 #include "common/base/cat.h"
 #include "common/base/hash64.h"
+#include "common/runtime/tensor/tensor.h"
 
 namespace common {
 namespace {
@@ -22,18 +23,27 @@ Result<size_t> first_damage(Device& device, const std::byte* data, size_t bytes)
 Result<GuardedMemory> GuardedMemory::allocate(Device& device, size_t bytes, size_t band) {
   GuardedMemory result;
   LFARM_ASSIGN_OR_RETURN(result.memory_, device.allocate(bytes + 2 * band));
+  result.data_ = result.memory_.data() + band;
   result.size_ = bytes;
   result.band_ = band;
   if (band != 0) {
     LFARM_RETURN_IF_ERROR(device.fill(result.memory_.data(), kBandPattern, band));
-    LFARM_RETURN_IF_ERROR(device.fill(result.memory_.data() + band + bytes, kBandPattern, band));
+    LFARM_RETURN_IF_ERROR(device.fill(result.data_ + bytes, kBandPattern, band));
   }
   return result;
 }
 
+GuardedMemory GuardedMemory::around(std::byte* data, size_t bytes, size_t band) {
+  GuardedMemory result;
+  result.data_ = data;
+  result.size_ = bytes;
+  result.band_ = band;
+  return result;
+}
+
 Status GuardedMemory::check(Device& device, const std::string& name) const {
-  if (band_ == 0 || memory_.data() == nullptr) return {};
-  LFARM_ASSIGN_OR_RETURN(size_t before, first_damage(device, memory_.data(), band_));
+  if (band_ == 0 || data_ == nullptr) return {};
+  LFARM_ASSIGN_OR_RETURN(size_t before, first_damage(device, data_ - band_, band_));
   if (before != band_) {
     return Error{Code::kVerification,
                  cat(name, ": ", band_ - before, " bytes before its start were written")};

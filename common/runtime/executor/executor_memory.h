@@ -2,28 +2,41 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/runtime/device/device.h"
 
 namespace common {
 
-// What bands hold.
-inline constexpr std::byte kBandPattern{0x5c};
-
 class GuardedMemory {
  public:
   GuardedMemory() = default;
+  GuardedMemory(GuardedMemory&& other) noexcept { swap(other); }
+  GuardedMemory& operator=(GuardedMemory&& other) noexcept {
+    swap(other);
+    return *this;
+  }
   // `band` bytes of pattern on each side, a multiple of kBufferAlignment; 0: none.
   static Result<GuardedMemory> allocate(Device& device, size_t bytes, size_t band);
 
-  std::byte* data() const { return memory_.data() == nullptr ? nullptr : memory_.data() + band_; }
+  // Memory of somebody else's, who keeps it: `bytes` bytes from `data` on, with such bands.
+  static GuardedMemory around(std::byte* data, size_t bytes, size_t band);
+
+  std::byte* data() const { return data_; }
   size_t size() const { return size_; }
   // kVerification saying on which side of `name` something was written.
   Status check(Device& device, const std::string& name) const;
 
  private:
-  DeviceMemory memory_;
+  void swap(GuardedMemory& other) {
+    std::swap(memory_, other.memory_);
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    std::swap(band_, other.band_);
+  }
+  DeviceMemory memory_;        // its own
+  std::byte* data_ = nullptr;  // between the bands
   size_t size_ = 0;
   size_t band_ = 0;
 };

@@ -90,6 +90,11 @@ bool Executor::State::is_usable(const TensorRef& tensor) const {
   return is_there && !options.guard && is_aligned(tensor.data);
 }
 
+bool Executor::State::has_bands(const TensorRef& tensor) const {
+  return options.guard && device->uses_host_memory() && !tensor.on_device && tensor.band >= band &&
+         is_aligned(tensor.data);
+}
+
 Status Executor::State::copy_in(std::byte* to, const TensorRef& tensor) {
   return tensor.on_device ? device->copy(to, tensor.data, tensor.bytes)
                           : device->copy_in(to, {tensor.data, tensor.bytes});

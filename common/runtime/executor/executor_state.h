@@ -20,7 +20,7 @@ std::string input_text(const Plan& plan, int position);
 // What an input's memory is. Weights and states own theirs or share the caller's.
 struct InputSlot {
   HostTensor shared;     // keeps zero-copy memory alive, where it is the host's
-  GuardedMemory memory;  // copies: weights, states, staged user inputs
+  GuardedMemory memory;  // copies: weights, states, staged user inputs; or `shared` with bands
   GuardedMemory next;    // a state's new content while the old one is still needed
   std::vector<int64_t> sizes;
   uint64_t hash = 0;  // of guarded content that nobody may change
@@ -98,6 +98,8 @@ struct Executor::State {
   Result<GuardedMemory> copy_of(const TensorRef& tensor);
   // Whether the device can work on the tensor where it lies.
   bool is_usable(const TensorRef& tensor) const;
+  // Whether guards can be where the tensor lies.
+  bool has_bands(const TensorRef& tensor) const;
   Status copy_in(std::byte* to, const TensorRef& tensor);
   Result<uint64_t> hash_of(const TensorRef& tensor) const;
   void set_sizes(InputSlot& slot, std::span<const int64_t> sizes);

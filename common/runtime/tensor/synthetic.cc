@@ -175,7 +175,7 @@ std::vector<int64_t> choose_sizes(const Graph& graph, uint64_t seed) {
 Result<std::vector<HostTensor>> synthetic_inputs(const Graph& graph,
                                                  std::span<const int64_t> symbols, uint64_t seed,
                                                  InputPattern pattern) {
-  SharedWeights weights{seed, {}};
+  SharedWeights weights{seed};
   return synthetic_inputs(graph, symbols, seed, pattern, weights);
 }
 
@@ -195,8 +195,8 @@ Result<std::vector<HostTensor>> synthetic_inputs(const Graph& graph,
       continue;
     }
     Random random(combine64(is_weight ? weights.seed : seed, i));
-    LFARM_ASSIGN_OR_RETURN(HostTensor tensor,
-                           HostTensor::uninitialized(input.dtype, std::move(sizes)));
+    LFARM_ASSIGN_OR_RETURN(HostTensor tensor, HostTensor::banded(input.dtype, std::move(sizes),
+                                                                 is_weight ? weights.band : 0));
     if (is_order(graph, i)) {
       fill_order(tensor, random);
     } else if (input.dtype == DType::kBool) {

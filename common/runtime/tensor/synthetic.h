@@ -40,7 +40,8 @@ Result<std::vector<HostTensor>> synthetic_inputs(const Graph& graph,
 // while its sizes stay.
 struct SharedWeights {
   uint64_t seed = 0;
-  std::vector<HostTensor> tensors;  // by input
+  std::vector<HostTensor> tensors = {};  // by input
+  size_t band = 0;                       // around each, see HostTensor::banded()
 };
 // The same with these weights, in whose place the call's seed makes none.
 Result<std::vector<HostTensor>> synthetic_inputs(const Graph& graph,

@@ -130,6 +130,10 @@ void store_element_int(DType dtype, std::byte* at, int64_t value) {
 }
 
 Result<HostTensor> HostTensor::uninitialized(DType dtype, std::vector<int64_t> sizes) {
+  return banded(dtype, std::move(sizes), 0);
+}
+
+Result<HostTensor> HostTensor::banded(DType dtype, std::vector<int64_t> sizes, size_t band) {
   HostTensor tensor;
   LFARM_ASSIGN_OR_RETURN(tensor.elements_, checked_element_count(dtype, sizes));
   tensor.dtype_ = dtype;
@@ -137,12 +141,15 @@ Result<HostTensor> HostTensor::uninitialized(DType dtype, std::vector<int64_t> s
   auto bytes = static_cast<size_t>(tensor.elements_ * dtype_size(dtype));
   if (bytes == 0) return tensor;
   size_t rounded = (bytes + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
-  auto* memory = static_cast<std::byte*>(std::aligned_alloc(kTensorAlignment, rounded));
+  auto* memory = static_cast<std::byte*>(std::aligned_alloc(kTensorAlignment, rounded + 2 * band));
   if (memory == nullptr) {
     return internal_error(cat("no memory for a tensor ", tensor.type_text()));
   }
   tensor.owner_ = std::shared_ptr<std::byte>(memory, [](std::byte* p) { std::free(p); });
-  tensor.data_ = memory;
+  tensor.data_ = memory + band;
+  tensor.band_ = band;
+  std::fill_n(memory, band, kBandPattern);
+  std::fill_n(tensor.data_ + bytes, band, kBandPattern);
   return tensor;
 }
 

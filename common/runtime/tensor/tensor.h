@@ -15,6 +15,8 @@ namespace common {
 
 inline constexpr int64_t kMaxTensorBytes = int64_t{1} << 40;
 inline constexpr size_t kTensorAlignment = 64;
+// What the bands around a tensor hold, see HostTensor::banded().
+inline constexpr std::byte kBandPattern{0x5c};
 
 // sizes multiplied; kInvalidInput when a size is negative or the tensor exceeds kMaxTensorBytes.
 Result<int64_t> checked_element_count(DType dtype, std::span<const int64_t> sizes);
@@ -39,6 +41,9 @@ class HostTensor {
   static Result<HostTensor> zeros(DType dtype, std::vector<int64_t> sizes);
   // Contents are undefined.
   static Result<HostTensor> uninitialized(DType dtype, std::vector<int64_t> sizes);
+  // The same with `band` bytes of kBandPattern on each side, a multiple of kTensorAlignment, so
+  // that writes beyond the ends are seen.
+  static Result<HostTensor> banded(DType dtype, std::vector<int64_t> sizes, size_t band);
   // An owned copy of `bytes`; kInvalidInput when their number does not fit.
   static Result<HostTensor> copy_of(DType dtype, std::vector<int64_t> sizes, ByteView bytes);
   // Not owned; kInvalidInput when the number of bytes does not fit. `wrap` gives a tensor that
@@ -57,6 +62,7 @@ class HostTensor {
   std::span<std::byte> mutable_bytes();
   const std::byte* data() const { return data_; }
   bool owns_memory() const { return owner_ != nullptr || elements_ == 0; }
+  size_t band() const { return band_; }  // 0: none
 
   // Element `i` in row-major order, 0 <= i < elements().
   double get(int64_t i) const { return load_element(dtype_, address(i)); }
@@ -72,6 +78,7 @@ class HostTensor {
   int64_t elements_ = 0;
   std::shared_ptr<std::byte> owner_;
   std::byte* data_ = nullptr;
+  size_t band_ = 0;
   bool read_only_ = false;
 };
 

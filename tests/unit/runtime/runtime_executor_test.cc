@@ -396,6 +396,28 @@ TEST_P(ExecutorTest, GuardsSeeWhatKernelsMustNotDo) {
   EXPECT_NE(spoilt.error().message.find("input 0"), std::string::npos) << spoilt.error().message;
 }
 
+TEST_P(ExecutorTest, WeightsWithBandsAreGuardedWhereTheyLie) {
+  if (!device_->uses_host_memory()) GTEST_SKIP() << "a GPU's memory has copies of weights";
+  for (const char* entry : {"twice", "spoil_input"}) {
+    PlanMaker m;
+    int w = m.input({4}, InputKind::kWeight);
+    m.call(m.kernel(entry), {w}, {m.output({4})}, {4});
+    auto executor = must_load(m, {true});
+    HostTensor weight = *HostTensor::banded(DType::kFloat32, {4}, kGuardBand);
+    for (int64_t i = 0; i < 4; ++i) weight.set(i, 1);
+    ASSERT_TRUE(executor->bind_weight(0, weight).ok());
+    ASSERT_TRUE(executor->run(std::vector<HostTensor>{}).ok());
+    const bool is_spoilt = std::string_view(entry) == "spoil_input";
+    EXPECT_EQ(weight.get(0) != 1, is_spoilt) << "the weight was copied";
+    EXPECT_EQ(executor->check_guards().ok(), !is_spoilt);
+    // As a kernel would that takes the weight for longer than it is.
+    weight.mutable_bytes().data()[weight.bytes().size()] = std::byte{0};
+    Status status = executor->check_guards();
+    ASSERT_FALSE(status.ok());
+    EXPECT_NE(status.error().message.find("input 0"), std::string::npos) << status.error().message;
+  }
+}
+
 TEST_P(ExecutorTest, UnwrittenOutputsShowAsNaN) {
   PlanMaker m;
   int x = m.input({4});
