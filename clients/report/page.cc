@@ -6,8 +6,8 @@
 #include <map>
 #include <set>
 
+#include "clients/report/drawing/document.h"
 #include "clients/report/drawing/figures.h"
-#include "clients/report/drawing/style.h"
 #include "clients/report/run_sections.h"
 #include "clients/report/sections.h"
 #include "common/base/cat.h"
@@ -19,10 +19,6 @@ using common::cat;
 namespace {
 
 constexpr const char* kTitle = "lfarm measurements";
-// Nothing is fetched, run or sent, whatever the measurements hold.
-constexpr const char* kPolicy =
-    "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
-
 std::string count_text(size_t count, const char* one, const char* many) {
   return cat(count, " ", count == 1 ? one : many);
 }
@@ -212,22 +208,7 @@ void write_gates(HtmlWriter* html, const Measured& measured, const std::vector<G
 std::string report_page(const Measured& measured, const std::vector<Gate>& gates,
                         const std::string& source, const Runs& runs) {
   HtmlWriter html;
-  html.verbatim("<!DOCTYPE html>\n");
-  html.open("html", {{"lang", "en"}});
-  html.open("head");
-  html.empty("meta", {{"charset", "utf-8"}});
-  html.empty("meta", {{"http-equiv", "Content-Security-Policy"}, {"content", kPolicy}});
-  html.empty("meta", {{"name", "viewport"}, {"content", "width=device-width, initial-scale=1"}});
-  html.empty("meta", {{"name", "referrer"}, {"content", "no-referrer"}});
-  html.element("title", kTitle);
-  html.open("style");
-  html.verbatim(kReportStyle);
-  html.close("style");
-  html.close("head");
-  html.line();
-  html.open("body");
-  html.open("main");
-  html.element("h1", kTitle);
+  begin_document(&html, kTitle);
   html.open("p", {{"class", "sub"}});
   std::string what = count_text(measured.records, "record", "records");
   size_t logs = runs.count();

@@ -1,8 +1,8 @@
 // Plans: what their instances keep in memory.
 #include <algorithm>
 
+#include "clients/report/drawing/bars.h"
 #include "clients/report/drawing/figures.h"
-#include "clients/report/drawing/heat_map.h"
 #include "clients/report/run_sections.h"
 #include "common/base/cat.h"
 #include "common/base/units.h"

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "clients/report/drawing/bars.h"
 #include "clients/report/drawing/curves.h"
 #include "clients/report/drawing/figures.h"
 #include "clients/report/drawing/heat_map.h"

@@ -7,6 +7,9 @@
 #include "clients/cli/base/record_options.h"
 #include "clients/cli/base/report.h"
 #include "clients/report/bundle.h"
+#include "clients/report/llm/llm_image.h"
+#include "clients/report/llm/llm_page.h"
+#include "clients/report/llm/llm_series.h"
 #include "clients/report/page.h"
 #include "common/base/cat.h"
 #include "common/base/files.h"
@@ -24,6 +27,7 @@ struct ReportOptions {
   std::string output = "report.html";
   std::vector<std::string> gates;
   std::string gate_file;
+  std::string llm, png;  // folders
   bool json = false;
 };
 
@@ -71,7 +75,42 @@ common::Status make_report(const ReportOptions& options, bool* passed) {
   return {};
 }
 
+// Of runs of `lfarm-bench llm`.
+common::Status make_llm_report(const ReportOptions& options) {
+  LFARM_ASSIGN_OR_RETURN(std::vector<LlmRun> runs, read_llm_runs(options.llm));
+  if (options.json) {
+    std::printf("%s\n", llm_json(runs).c_str());
+    return {};
+  }
+  std::string page = llm_page(runs, options.llm);
+  LFARM_RETURN_IF_ERROR(common::write_file_atomic(options.output, common::as_bytes(page)));
+  if (!options.png.empty() && !runs.empty()) {
+    LFARM_RETURN_IF_ERROR(common::make_directories(options.png));
+    constexpr const char* kNames[] = {"ttft", "tpot", "plan"};
+    for (LlmFigure figure : kLlmFigures) {
+      std::string svg = bars_svg(title_of(figure), bars_of(runs.back(), figure));
+      const std::string path = cat(options.png, "/", kNames[static_cast<size_t>(figure)], ".png");
+      LFARM_RETURN_IF_ERROR(write_png(svg, path));
+    }
+  }
+  std::vector<LlmSeries> all = runs.empty() ? std::vector<LlmSeries>() : llm_series(runs);
+  for (const LlmSeries& one : all) {
+    for (const auto& [ratio, what] :
+         {std::pair{one.ttft_slower, "first token"}, {one.tpot_slower, "each other token"}}) {
+      if (ratio > 0) {
+        std::printf("slower  %s: %s %.2f times as long\n", words_of(one).c_str(), what, ratio);
+      }
+    }
+  }
+  std::printf("%s: %zu run%s\n", options.output.c_str(), runs.size(), runs.size() == 1 ? "" : "s");
+  return {};
+}
+
 int report(const ReportOptions& options) {
+  if (!options.llm.empty()) return exit_code_of(make_llm_report(options));
+  if (!options.png.empty()) {
+    return fail(common::invalid_input("--png draws the bars of --llm; name its folder, too"));
+  }
   bool passed = false;
   common::Status made = make_report(options, &passed);
   if (!made.ok()) return fail(made.error());
@@ -92,6 +131,11 @@ void declare_report(CommandLine* line) {
                 "The records (default: records.db in the state directory); see --record of check\n"
                 "and submit");
   command.value("-o,--output", &options->output, "FILE.html", "The file to write").shows_default();
+  command.value("--llm", &options->llm, "FOLDER",
+                "Instead of records: the runs that 'lfarm-bench llm --out FOLDER' kept, as bars by "
+                "way, quality over candidates and history, with what became slower");
+  command.value("--png", &options->png, "DIR",
+                "With --llm: also write the bars as pictures (needs rsvg-convert)");
   command.flag("--json", &options->json,
                "Print all data behind the page as one JSON object, and write no page");
   command.value("--gate", &options->gates, "CONDITION",

@@ -193,44 +193,4 @@ void write_heat_map(HtmlWriter* html, const HeatMap& map, const HeatScale& scale
   html->close("svg");
 }
 
-void write_bars(HtmlWriter* html, const std::vector<Bar>& bars,
-                const std::vector<std::string>& what) {
-  constexpr double kHeight = 22;
-  double most = 0;
-  for (const Bar& bar : bars) {
-    double sum = 0;
-    for (double part : bar.parts) sum += part;
-    most = std::max(most, sum);
-  }
-  if (what.size() > 1) write_legend(html, what);
-  html->open("div", {{"class", "strips"}});
-  for (const Bar& bar : bars) {
-    html->line();
-    html->open("div", {{"class", "strip"}});
-    html->open("div", {{"class", "name"}});
-    html->element("bdi", bar.label);
-    html->close("div");
-    html->open("svg", {{"class", "track"},
-                       {"height", pixels(kHeight)},
-                       {"role", "img"},
-                       {"aria-label", cat(bar.label, ": ", bar.value)}});
-    double left = 0;
-    for (size_t k = 0; k < bar.parts.size(); ++k) {
-      double width = most > 0 ? bar.parts[k] / most : 0;
-      html->open("rect", {{"class", cat("bar ", series_class(k))},
-                          {"x", formatted("%.2f%%", 100 * left)},
-                          {"y", "4"},
-                          {"width", formatted("%.2f%%", 100 * width)},
-                          {"height", "14"}});
-      html->element("title", k < what.size() ? what[k] : "");
-      html->close("rect");
-      left += width;
-    }
-    html->close("svg");
-    html->element("div", bar.value, {{"class", "value"}});
-    html->close("div");
-  }
-  html->close("div");
-}
-
 }  // namespace clients

@@ -1,4 +1,4 @@
-// Matrices as coloured cells, and parts of wholes as bars, as inline SVG.
+// Matrices as coloured cells, as inline SVG.
 #pragma once
 
 #include <string>
@@ -48,13 +48,5 @@ class HeatScale {
 // `what`: for those who cannot see it.
 void write_heat_map(HtmlWriter* html, const HeatMap& map, const HeatScale& scale,
                     const std::string& what);
-
-struct Bar {
-  std::string label, value;   // in front of it and behind it
-  std::vector<double> parts;  // one for each series
-};
-// On a common scale that begins at 0. `what`: what the parts of a row are, one for each series.
-void write_bars(HtmlWriter* html, const std::vector<Bar>& bars,
-                const std::vector<std::string>& what);
 
 }  // namespace clients

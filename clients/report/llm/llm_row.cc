@@ -1,4 +1,4 @@
-#include "tests/bench/llm/llm_row.h"
+#include "clients/report/llm/llm_row.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -6,18 +6,11 @@
 
 #include "common/base/cat.h"
 
-namespace bench {
+namespace clients {
 namespace {
 
 using common::cat;
 using Json = nlohmann::ordered_json;
-
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  size_t middle = values.size() / 2;
-  return values.size() % 2 != 0 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
-}
 
 std::string number(double value) {
   char text[32];
@@ -26,6 +19,13 @@ std::string number(double value) {
 }
 
 }  // namespace
+
+double median_of(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  size_t middle = values.size() / 2;
+  return values.size() % 2 != 0 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
 
 std::string json_of(const LlmRow& row) {
   Json line{{"bench", "llm"},
@@ -38,8 +38,8 @@ std::string json_of(const LlmRow& row) {
     line["error"] = row.error;
     return line.dump(-1, ' ', false, Json::error_handler_t::replace);
   }
-  double each = median(row.tpot_ms);
-  line["ttft_ms"] = median(row.ttft_ms);
+  double each = median_of(row.tpot_ms);
+  line["ttft_ms"] = median_of(row.ttft_ms);
   line["tpot_ms"] = each;
   line["tokens_per_s"] = each > 0 ? 1e3 / each : 0;
   line["plan_s"] = row.plan_s;
@@ -82,12 +82,12 @@ std::string table_of(const std::vector<LlmRow>& rows) {
       text += cat(row.error, " | | | | |\n");
       continue;
     }
-    double each = median(row.tpot_ms);
-    text += cat(number(median(row.ttft_ms)), " | ", number(each), " | ",
+    double each = median_of(row.tpot_ms);
+    text += cat(number(median_of(row.ttft_ms)), " | ", number(each), " | ",
                 number(each > 0 ? 1e3 / each : 0), " | ", number(row.plan_s), " | ",
                 number(row.peak_mb), " |\n");
   }
   return text;
 }
 
-}  // namespace bench
+}  // namespace clients

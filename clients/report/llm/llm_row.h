@@ -7,7 +7,7 @@
 
 #include "common/base/result.h"
 
-namespace bench {
+namespace clients {
 
 struct LlmRow {
   std::string model;
@@ -22,6 +22,8 @@ struct LlmRow {
   std::string error;            // why there is no number
 };
 
+// 0 of none.
+double median_of(std::vector<double> values);
 // One line of JSON, with medians beside the samples.
 std::string json_of(const LlmRow& row);
 // kInvalidInput for a line that is none.
@@ -29,4 +31,4 @@ common::Result<LlmRow> row_of(const std::string& line);
 // Markdown, a line each.
 std::string table_of(const std::vector<LlmRow>& rows);
 
-}  // namespace bench
+}  // namespace clients

@@ -90,9 +90,9 @@ Status measure(const LlmCommand& command, LlmRun* run) {
 }
 
 int render(const LlmCommand& command) {
-  auto run =
-      read_run(std::filesystem::exists(command.render) ? command.render
-                                                       : run_path(command.out, command.render));
+  auto run = clients::read_llm_run(std::filesystem::exists(command.render)
+                                       ? command.render
+                                       : clients::run_path(command.out, command.render));
   if (!run.ok()) {
     say(run.error().message);
     return 2;
@@ -118,7 +118,7 @@ int run(const LlmCommand& command) {
   }
   if (!done.ok()) say(done.error().message);
   if (!command.json) std::printf("%s", table_of(run.rows).c_str());
-  say(cat("kept as ", run_path(command.out, run.id)));
+  say(cat("kept as ", clients::run_path(command.out, run.id)));
   return done.ok() ? 0 : 1;
 }
 

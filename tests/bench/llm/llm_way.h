@@ -5,10 +5,12 @@
 #include <string>
 #include <vector>
 
+#include "clients/report/llm/llm_row.h"
 #include "common/base/result.h"
-#include "tests/bench/llm/llm_row.h"
 
 namespace bench {
+
+using clients::LlmRow;
 
 struct LlmOptions {
   std::vector<std::string> python;  // "chroot", "/srv/sid", "python3"

@@ -103,15 +103,15 @@ TEST_F(LlmTest, RunsAreKept) {
   ASSERT_TRUE(write_run(folder_, run).ok());
   LlmRow failed{"llama3_8b", "lfarm", "", 64, 10, {}, {}, 0, 0, "no memory"};
   ASSERT_TRUE(append_row(folder_, run.id, failed).ok());
-  auto runs = read_runs(folder_);
+  auto runs = clients::read_llm_runs(folder_);
   ASSERT_TRUE(runs.ok()) << runs.error().message;
   ASSERT_EQ(runs->size(), 1u);
   EXPECT_EQ((*runs)[0].id, run.id);
   EXPECT_EQ((*runs)[0].mode, "quick");
-  EXPECT_EQ(table_of((*runs)[0].rows), table_of({run.rows[0], failed}));
+  EXPECT_EQ(clients::table_of((*runs)[0].rows), clients::table_of({run.rows[0], failed}));
 
-  std::ofstream(run_path(folder_, run.id), std::ios::app) << "{\"model\":1}\n";
-  auto broken = read_run(run_path(folder_, run.id));
+  std::ofstream(clients::run_path(folder_, run.id), std::ios::app) << "{\"model\":1}\n";
+  auto broken = clients::read_llm_run(clients::run_path(folder_, run.id));
   ASSERT_FALSE(broken.ok());
   EXPECT_NE(broken.error().message.find("line 4"), std::string::npos) << broken.error().message;
 }
