@@ -18,17 +18,15 @@ constexpr double kHeight = 20, kThickness = 12;
 void write_bar(HtmlWriter* html, const GroupedBar& bar, double end) {
   html->open("svg", {{"class", "track"}, {"height", pixels(kHeight)}, {"aria-hidden", "true"}});
   write_line(html, "grid", "0", kHeight, "100%", kHeight);
-  if (!bar.is_missing) {
-    html->element("rect", "",
-                  {{"class", cat("bar ", series_class(bar.series))},
-                   {"x", "0"},
-                   {"y", pixels((kHeight - kThickness) / 2)},
-                   {"width", percent(bar.value / end, 0)},
-                   {"height", pixels(kThickness)}});
-    if (bar.high > 0) {
-      write_line(html, "base", percent(bar.low / end, 0), kHeight / 2, percent(bar.high / end, 0),
-                 kHeight / 2);
-    }
+  html->element("rect", "",
+                {{"class", cat("bar ", series_class(bar.series))},
+                 {"x", "0"},
+                 {"y", pixels((kHeight - kThickness) / 2)},
+                 {"width", percent(bar.value / end, 0)},
+                 {"height", pixels(kThickness)}});
+  if (bar.high > 0) {
+    write_line(html, "base", percent(bar.low / end, 0), kHeight / 2, percent(bar.high / end, 0),
+               kHeight / 2);
   }
   html->close("svg");
 }
@@ -109,7 +107,7 @@ void write_grouped_bars(HtmlWriter* html, const std::vector<BarGroup>& groups,
       html->open("div", {{"class", "name"}});
       html->element("bdi", bar.label);
       html->close("div");
-      write_bar(html, bar, end);
+      if (!bar.is_missing) write_bar(html, bar, end);
       html->open("div", {{"class", bar.is_missing ? "value fail" : "value"}});
       html->element("bdi", bar.text);
       html->close("div");

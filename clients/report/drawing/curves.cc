@@ -116,8 +116,10 @@ void write_curves(HtmlWriter* html, const std::vector<CurveLine>& lines, const C
   constexpr double kHeight = 200, kTop = 24, kBottom = kHeight - 26;
   constexpr size_t kMarksMax = 12;
   Axis x(text.x_kind), y(kind_for(lines));
+  bool counts = true;  // runs or steps, of which there are no halves
   for (const CurveLine& line : lines) {
     for (const auto& point : line.points) {
+      counts = counts && point.first == std::floor(point.first);
       x.show(point.first);
       y.show(point.second);
     }
@@ -131,6 +133,7 @@ void write_curves(HtmlWriter* html, const std::vector<CurveLine>& lines, const C
     write_text(html, "0", height_of(tick) - 4, "start", axis_text(tick));
   }
   for (double tick : apart(x, 0.16)) {
+    if (counts && tick != std::floor(tick)) continue;
     double place = x.place(tick);
     write_text(html, percent(place, kFigureGutter), kHeight - 8, anchor_at(place), axis_text(tick));
   }

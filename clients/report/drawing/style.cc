@@ -57,6 +57,7 @@ svg text{fill:var(--muted);font-size:12px;font-variant-numeric:tabular-nums}
 align-items:center;font-size:.875rem;break-inside:avoid}
 .strip .name{padding:.1rem 0;line-height:1.3}
 .strip .value{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
+.strip .value.fail{grid-column:2/-1;text-align:left;white-space:normal}
 .strip .track{width:100%;display:block}
 .axis .name{color:var(--muted)}
 .plot{width:100%;display:block;margin-top:.5rem}
