@@ -1,13 +1,16 @@
 // Records, reports and scorecards with the real binaries: if these fail, what was measured does not
 // reach the page, or exit codes tell scripts the wrong thing.
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "common/base/cat.h"
 #include "tests/farm/cli/cli_testing.h"
 
 namespace {
 
 using cli_testing::CliTest;
 using cli_testing::Invocation;
+using common::cat;
 
 class CliReport : public CliTest {
  protected:
@@ -67,6 +70,31 @@ TEST_F(CliReport, LogsOfRunsAreShownAndGiven) {
   write("wrong.jsonl", "{\"training\":\"fft\"}\n{\"step\":1}\n");
   expect_refusal({"report", "import", path("wrong.jsonl"), "--db", path("m.db")}, 2,
                  "wrong.jsonl, line 2");
+}
+
+TEST_F(CliReport, RunsOfLanguageModelsAreShown) {
+  const std::string folder = path("runs");
+  std::filesystem::create_directories(folder);
+  for (const char* ms : {"10", "12"}) {
+    write(cat("runs/run-", ms, ".jsonl"),
+          cat("{\"bench\":\"llm\",\"run\":\"run-", ms,
+              "\",\"device\":\"cpu\"}\n{\"model\":\"qwen\",\"way\":\"lfarm\",\"shape\":\"full\","
+              "\"prompt_tokens\":64,\"ttft_samples\":[50],\"tpot_samples\":[",
+              ms, "],\"plan_s\":3,\"peak_mb\":100}\n"));
+  }
+  Invocation made = lfarm({"report", "--llm", folder, "-o", path("llm.html")});
+  EXPECT_EQ(made.wait(), 0) << made.err();
+  EXPECT_EQ(made.out(), cat("slower  qwen, lfarm, 64 tokens: each other token 1.20 times as long\n",
+                            path("llm.html"), ": 2 runs\n"));
+  EXPECT_NE(common::read_file(path("llm.html")).value().find("12.0 ms"), std::string::npos);
+  Invocation json = lfarm({"report", "--llm", folder, "--json"});
+  EXPECT_EQ(json.wait(), 0) << json.err();
+  EXPECT_EQ(nlohmann::json::parse(json.out()).at("runs").size(), 2u);
+
+  expect_refusal({"report", "--llm", path("none")}, 2, "No such file");
+  expect_refusal({"report", "--png", path("pictures")}, 2, "--llm");
+  write("runs/run-13.jsonl", "nothing\n");
+  expect_refusal({"report", "--llm", folder, "-o", path("x.html")}, 2, "line 1");
 }
 
 TEST_F(CliReport, AWrongLineKeepsAllOut) {
