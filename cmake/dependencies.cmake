@@ -18,6 +18,12 @@ pkg_check_modules(OPENSSL REQUIRED IMPORTED_TARGET openssl)
 pkg_check_modules(PROMETHEUS REQUIRED IMPORTED_TARGET prometheus-cpp-core)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 find_library(ROCKSDB_LIBRARY rocksdb REQUIRED)
+# An allocator for programs that search, which make and free small objects most of the time. Sanitizers
+# bring their own; a portable program does with what it finds.
+set(LFARM_ALLOCATOR)
+if(NOT LFARM_SANITIZE AND NOT LFARM_PORTABLE)
+  find_library(LFARM_ALLOCATOR libjemalloc.a REQUIRED)
+endif()
 pkg_check_modules(SQLITE REQUIRED IMPORTED_TARGET sqlite3)
 pkg_check_modules(HIREDIS REQUIRED IMPORTED_TARGET hiredis)
 if(LFARM_PORTABLE)
