@@ -298,6 +298,9 @@ struct PullPlan {
   # Send planNews from now on, for as long as the connection lasts.
   known @5 :Digest;
   # The plan that the client has: where it is still the one, the answer carries no second frame.
+  graphHash @6 :Digest;
+  # Of the plan key. Absent or zero: not said, and a coordinator that does not serve the graph's shard
+  # answers with what its own store has.
 }
 
 enum Standing {
@@ -442,6 +445,13 @@ struct JobFailed {
   # 0 when it failed before it became a job.
   code @2 :Code;
   message @3 :Text;
+  endpoint @4 :Text;
+  # Of the coordinator that serves the graph's shard, and is to be asked instead. Empty: none is named.
+  serverKey @5 :Text;
+  # Its public key for transport security, where it has one.
+  againMs @6 :UInt32;
+  # The same question may be asked again after so long, as while a shard goes from one coordinator to
+  # another. 0: that is of no use.
 }
 
 struct StatusReply {

@@ -151,6 +151,7 @@ void write(Out e, const PullPlan& m) {
   if (!m.machine.empty()) out.setMachine(kj_text(m.machine));
   out.setWatch(m.watch);
   if (!m.known.is_zero()) put(out.initKnown(), m.known);
+  if (!m.graph_hash.is_zero()) put(out.initGraphHash(), m.graph_hash);
 }
 
 void write(Out e, const AskTrace& m) {
@@ -254,6 +255,9 @@ void write(Out e, const JobFailed& m) {
   out.setJobId(m.job_id);
   out.setCode(static_cast<farm::Code>(m.code));
   out.setMessage(kj_text(clean_text(m.message)));
+  if (!m.endpoint.empty()) out.setEndpoint(kj_text(m.endpoint));
+  if (!m.server_key.empty()) out.setServerKey(kj_text(m.server_key));
+  out.setAgainMs(m.again_ms);
 }
 
 void write(Out e, const PlanMissing& m) { e.setPlanMissing(m.request_id); }
@@ -388,9 +392,13 @@ Submit read(farm::Submit::Reader in) {
 }
 
 PullPlan read(farm::PullPlan::Reader in) {
-  return {in.getRequestId(),   get(in.getPlanKey()),
-          in.getWithObjects(), get(in.getMachine()),
-          in.getWatch(),       in.hasKnown() ? get(in.getKnown()) : Digest{}};
+  return {in.getRequestId(),
+          get(in.getPlanKey()),
+          in.getWithObjects(),
+          get(in.getMachine()),
+          in.getWatch(),
+          in.hasKnown() ? get(in.getKnown()) : Digest{},
+          in.hasGraphHash() ? get(in.getGraphHash()) : Digest{}};
 }
 
 AskRevocations read(farm::AskRevocations::Reader in) {
@@ -466,7 +474,8 @@ PlanNews read(farm::PlanNews::Reader in) {
 }
 
 JobFailed read(farm::JobFailed::Reader in) {
-  return {in.getRequestId(), in.getJobId(), get(in.getCode()), get(in.getMessage())};
+  return {in.getRequestId(),     in.getJobId(),          get(in.getCode()), get(in.getMessage()),
+          get(in.getEndpoint()), get(in.getServerKey()), in.getAgainMs()};
 }
 
 StatusReply read(farm::StatusReply::Reader in) { return {in.getRequestId(), get(in.getJson())}; }

@@ -203,6 +203,7 @@ struct PullPlan {
   std::string machine = {};   // the client's machine class; empty: any
   bool watch = false;         // send PlanNews from now on
   Digest known = {};          // the plan that the client has; zero: none
+  Digest graph_hash = {};     // of the plan key; zero: not said
   friend bool operator==(const PullPlan&, const PullPlan&) = default;
 };
 
@@ -360,7 +361,10 @@ struct JobFailed {
   uint64_t request_id = 0;
   uint64_t job_id = 0;  // 0 when it failed before it became a job
   Code code = Code::kInternal;
-  std::string message;  // cut to kTextBytesMax on encoding
+  std::string message;          // cut to kTextBytesMax on encoding
+  std::string endpoint = {};    // of the coordinator to ask instead; empty: none
+  std::string server_key = {};  // its public key, where it has one
+  uint32_t again_ms = 0;        // ask again after so long; 0: do not
   friend bool operator==(const JobFailed&, const JobFailed&) = default;
 };
 

@@ -173,6 +173,16 @@ bool is_local_endpoint(std::string_view endpoint) {
   return host == "localhost" || host == "::1" || is_loopback_v4(host);
 }
 
+std::vector<std::string> split_endpoints(std::string_view endpoints) {
+  std::vector<std::string> all;
+  while (true) {
+    size_t comma = endpoints.find(',');
+    all.emplace_back(endpoints.substr(0, comma));
+    if (comma == std::string_view::npos) return all;
+    endpoints.remove_prefix(comma + 1);
+  }
+}
+
 // ---- Router ------------------------------------------------------------------------------------
 
 RouterSocket::RouterSocket(std::unique_ptr<State> state) : state_(std::move(state)) {}

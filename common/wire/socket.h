@@ -78,6 +78,8 @@ using ConnectionCallback = std::function<void(const ConnectionEvent&)>;
 
 // Whether an endpoint is only reachable from this machine: ipc, inproc, tcp on a loopback address.
 bool is_local_endpoint(std::string_view endpoint);
+// The endpoints between commas, at least one, which may be empty.
+std::vector<std::string> split_endpoints(std::string_view endpoints);
 
 struct RouterOptions {
   // tcp://ADDRESS:PORT, ipc://PATH or inproc://NAME; port "*" takes a free one.

@@ -167,7 +167,11 @@ void check(Checker& c, const PlanReady& m) {
   if (!m.parts.empty() && m.parts[0].digest != m.plan)
     c.fail("parts", "do not begin with the plan");
 }
-void check(Checker& c, const JobFailed& m) { c.text("message", m.message); }
+void check(Checker& c, const JobFailed& m) {
+  c.text("message", m.message);
+  c.name("endpoint", m.endpoint, true);
+  c.name("server_key", m.server_key, true);
+}
 void check(Checker& c, const StatusReply& m) { c.text("json", m.json, kStatusBytesMax); }
 void check(Checker& c, const RevokePlan& m) {
   c.digest("id", m.id);

@@ -57,14 +57,16 @@ Result<PlanTrust> trust_of_met(const FarmAccess& access, const MetFarm& farm) {
 }
 
 Result<FarmClientOptions> client_options(const FarmAccess& access, const std::string& endpoint) {
-  LFARM_RETURN_IF_ERROR(check_endpoint(endpoint));
+  std::vector<std::string> coordinators = common::split_endpoints(endpoint);
+  for (const std::string& one : coordinators) LFARM_RETURN_IF_ERROR(check_endpoint(one));
+  bool is_local = std::all_of(coordinators.begin(), coordinators.end(), common::is_local_endpoint);
   FarmClientOptions out;
   out.endpoint = endpoint;
   out.revocations = access.state.revocations();
   out.trust = [access, endpoint](const common::PublicKey& offered) {
     return trusted_key(access, endpoint, offered);
   };
-  if (access.server_key.empty() && common::is_local_endpoint(endpoint)) return out;
+  if (access.server_key.empty() && is_local) return out;
   const StateDirectory& state = access.state;
   std::string server_key = access.server_key;
   if (server_key.empty()) {

@@ -1,15 +1,11 @@
 #include "clients/runtime/farm/farm_client.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <set>
 #include <utility>
 
-#include "clients/runtime/farm/greeting.h"
 #include "clients/runtime/farm/revocations.h"
 #include "common/base/cat.h"
-#include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/wire/codec.h"
 
@@ -24,19 +20,10 @@ using common::Status;
 
 namespace {
 
-constexpr int kWaitMs = 100;
-constexpr int64_t kNsPerMs = 1'000'000;
-constexpr size_t kBatch = 64;
 // Requests for blobs that wait for their answers.
 constexpr size_t kBlobsAtOnce = 64;
 // News of plans that wait for who asks for them.
 constexpr size_t kNewsMax = 16'384;
-constexpr uint64_t kBadHandshakesMax = 3;
-constexpr int64_t kBadHandshakeMs = 500;
-// A farm greets whoever connects, at once: looked for when nothing has come for so long, and so
-// long.
-constexpr int64_t kGreetingAfterMs = 300;
-constexpr int kGreetingMs = 400;
 
 uint64_t request_of(const Message& message) {
   if (auto* m = std::get_if<common::Accepted>(&message)) return m->request_id;
@@ -55,177 +42,43 @@ uint64_t request_of(const Message& message) {
 
 Result<std::unique_ptr<FarmClient>> FarmClient::connect(FarmClientOptions options) {
   std::unique_ptr<FarmClient> client(new FarmClient(std::move(options)));
-  LFARM_RETURN_IF_ERROR(client->open());
+  LFARM_RETURN_IF_ERROR(client->link_.open());
   return client;
 }
 
-Status FarmClient::open() {
-  common::DealerOptions dealer;
-  dealer.endpoint = options_.endpoint;
-  dealer.keys = options_.keys;
-  dealer.protocol = options_.protocol;
-  LFARM_ASSIGN_OR_RETURN(socket_, common::DealerSocket::connect(context_, std::move(dealer)));
-  int64_t deadline = common::SteadyClock().now_ns() + options_.connect_ms_max * kNsPerMs;
-  int64_t probe_ns = common::SteadyClock().now_ns() + kGreetingAfterMs * kNsPerMs;
-  int64_t failed_ns = 0;
-  while (!hellos_.is_welcome) {
-    LFARM_ASSIGN_OR_RETURN([[maybe_unused]] auto packet, receive());
-    int64_t now = common::SteadyClock().now_ns();
-    LFARM_RETURN_IF_ERROR(check_handshake());
-    // Where trying again is no use, ZeroMQ takes its time for it.
-    if (failed_ns == 0 && socket_->counters().bad_handshakes.load() > 0) failed_ns = now;
-    bool stays_failed = failed_ns != 0 && now - failed_ns > kBadHandshakeMs * kNsPerMs;
-    if (stays_failed) LFARM_RETURN_IF_ERROR(socket_->connection());
-    if (probe_ns != 0 && now > probe_ns) {
-      probe_ns = 0;
-      bool is_silent = socket_->counters().ready.load() == 0 && failed_ns == 0 &&
-                       listens_in_silence(options_.endpoint, kGreetingMs);
-      if (is_silent) {
-        return common::unavailable(cat("something listens at ", options_.endpoint,
-                                       ", but does not answer as a farm does; check the address"));
-      }
-    }
-    if (!hellos_.is_welcome && now > deadline) {
-      return common::unavailable(cat("no farm answers at ", options_.endpoint,
-                                     "; start one with 'lfarm up' or check the address"));
-    }
-  }
-  return {};
-}
-
-// One handshake may fail because a farm just goes or comes, and which side notices first that only
-// one uses keys is chance: several that fail are no accident.
-Status FarmClient::check_handshake() const {
-  const common::ConnectionCounters& counters = socket_->counters();
-  bool is_certain =
-      counters.mismatches.load() > 0 || counters.bad_handshakes.load() >= kBadHandshakesMax;
-  if (!is_certain) return {};
-  return socket_->connection();
-}
-
-Status FarmClient::say_hello() {
-  hellos_.said = socket_->counters().ready.load();
-  hellos_.is_welcome = false;
-  common::ClientHello hello;
-  hello.client_id = cat("client-", ::getpid());
-  hello.build = std::string(common::build_name());
-  hello.protocol_min = options_.protocol.min;
-  hello.protocol_max = options_.protocol.max;
-  socket_->speak(options_.protocol.min);
-  return send(hello, {});
-}
-
-Status FarmClient::send(const Message& message, const SharedBytes& blob) {
-  if (socket_->send(message, blob) == common::SendOutcome::kSent) return {};
-  return common::unavailable(
-      cat("the farm at ", options_.endpoint, " does not take messages; try again later"));
-}
+FarmClient::FarmClient(FarmClientOptions options) : options_(std::move(options)), link_(options_) {}
 
 Status FarmClient::ask(const Message& message, const SharedBytes& blob) {
-  LFARM_RETURN_IF_ERROR(common::validate(message));
-  questions_ = {Packet{message, blob}};
-  return send(message, blob);
+  return link_.ask({Packet{message, blob, {}}});
 }
 
-// The next packet that is not about the connection itself; empty when none came for a while.
+// The next answer; empty when none came for a while.
 Result<std::optional<Packet>> FarmClient::receive() {
-  if (taken_ == arrived_.size()) LFARM_RETURN_IF_ERROR(wait_for_arrivals(kWaitMs, -1));
-  if (taken_ == arrived_.size()) return std::optional<Packet>();
-  Result<Packet> packet = std::move(arrived_[taken_++]);
-  if (!packet.ok()) return packet.error();
-  return handle(std::move(packet).value());
-}
-
-Status FarmClient::wait_for_arrivals(int wait_ms, int wake_fd) {
-  arrived_.clear();
-  taken_ = 0;
-  common::Poller poller;
-  poller.watch(*socket_);
-  if (wake_fd >= 0) poller.watch_fd(wake_fd);
-  LFARM_ASSIGN_OR_RETURN([[maybe_unused]] size_t ready, poller.wait(wait_ms));
-  socket_->receive(arrived_, kBatch);
-  LFARM_RETURN_IF_ERROR(check_connection());
-  if (options_.on_wait) LFARM_RETURN_IF_ERROR(options_.on_wait());
-  return {};
-}
-
-Status FarmClient::check_connection() {
-  int64_t now = common::SteadyClock().now_ns();
-  if (socket_->counters().ready.load() > hellos_.said) {
-    alive_ns_ = now;
-    return say_hello();
-  }
-  Status connection = socket_->connection();
-  if (connection.ok()) {
-    alive_ns_ = now;
-    return {};
-  }
-  // At the first meeting, or later when the key was revoked.
-  if (socket_->counters().denied.load() > 0 && options_.keys) {
-    return common::unavailable(cat("the farm at ", options_.endpoint,
-                                   " does not know this client's key; ask its administrator for "
-                                   "'lfarm keys grant ",
-                                   options_.keys->own.public_key, " TENANT ROLE,ROLE'"));
-  }
-  bool given_up = alive_ns_ != 0 && now - alive_ns_ > options_.silence_ms_max * kNsPerMs;
-  if (given_up) return connection;
-  return {};
-}
-
-Status FarmClient::repeat_questions() {
-  for (const Packet& question : questions_) {
-    LFARM_RETURN_IF_ERROR(send(question.message, question.blob));
-  }
-  return {};
-}
-
-Result<std::optional<Packet>> FarmClient::handle(Packet packet) {
-  if (auto* welcome = std::get_if<common::Welcome>(&packet.message)) {
-    bool first = welcome_.coordinator_id.empty();
-    if (!options_.protocol.holds(welcome->protocol_version)) {
-      return common::corrupt(cat("the farm at ", options_.endpoint, " wants to speak protocol ",
-                                 welcome->protocol_version, "; this side speaks ",
-                                 common::text_of(options_.protocol)));
-    }
-    welcome_ = *welcome;
-    socket_->speak(welcome_.protocol_version);
-    trust_.reset();
-    hellos_.is_welcome = true;
-    ++hellos_.answered;
-    if (!first) LFARM_RETURN_IF_ERROR(repeat_questions());
-    return std::optional<Packet>();
-  }
-  if (auto* refused = std::get_if<common::Refused>(&packet.message)) {
-    if (refused->code == common::Code::kUnavailable && hellos_.is_welcome) {
-      LFARM_RETURN_IF_ERROR(say_hello());
-      return std::optional<Packet>();
-    }
-    return common::Error{refused->code,
-                         cat("the farm at ", options_.endpoint, " refuses: ", refused->message)};
-  }
-  if (auto* news = std::get_if<common::PlanNews>(&packet.message)) {
+  LFARM_ASSIGN_OR_RETURN(auto packet, link_.receive());
+  if (!packet) return packet;
+  if (auto* news = std::get_if<common::PlanNews>(&packet->message)) {
     // Who does not ask for them asks for the plan itself sooner or later.
     if (news_.size() < kNewsMax) news_.push_back(std::move(*news));
     return std::optional<Packet>();
   }
-  if (auto* wanted = std::get_if<common::BlobRequest>(&packet.message)) {
+  if (auto* wanted = std::get_if<common::BlobRequest>(&packet->message)) {
     LFARM_RETURN_IF_ERROR(answer_blob_request(wanted->digest));
     return std::optional<Packet>();
   }
-  return std::optional<Packet>(std::move(packet));
+  return packet;
 }
 
 Status FarmClient::answer_blob_request(const common::Digest& digest) {
-  for (const Packet& question : questions_) {
+  for (const Packet& question : link_.questions()) {
     if (question.blob && common::blob_digest_of(question.message) == digest) {
-      return send(common::Blob{digest}, question.blob);
+      return link_.send(common::Blob{digest}, question.blob);
     }
   }
   if (blob_source_) {
     LFARM_ASSIGN_OR_RETURN(SharedBytes bytes, blob_source_(digest));
-    if (bytes) return send(common::Blob{digest}, bytes);
+    if (bytes) return link_.send(common::Blob{digest}, bytes);
   }
-  return send(common::BlobMissing{digest}, {});
+  return link_.send(common::BlobMissing{digest});
 }
 
 Result<std::optional<PulledPlan>> FarmClient::pull(const common::PlanKey& key,
@@ -254,6 +107,7 @@ Result<WatchedPlan> FarmClient::watch(const common::PlanKey& key, const std::str
 Result<WatchedPlan> FarmClient::pull(common::PullPlan request, const common::PlanKey& key) {
   request.request_id = ++requests_;
   request.plan_key = key.digest();
+  request.graph_hash = key.graph_hash;
   request.with_objects = true;
   LFARM_RETURN_IF_ERROR(ask(request, {}));
   while (true) {
@@ -261,6 +115,8 @@ Result<WatchedPlan> FarmClient::pull(common::PullPlan request, const common::Pla
     if (!packet || request_of(packet->message) != request.request_id) continue;
     if (std::holds_alternative<common::PlanMissing>(packet->message)) return WatchedPlan();
     if (auto* failed = std::get_if<common::JobFailed>(&packet->message)) {
+      LFARM_ASSIGN_OR_RETURN(bool is_asked, link_.ask_again(*failed));
+      if (is_asked) continue;
       return common::Error{failed->code, failed->message};
     }
     auto* ready = std::get_if<common::PlanReady>(&packet->message);
@@ -281,11 +137,11 @@ Result<WatchedPlan> FarmClient::pull(common::PullPlan request, const common::Pla
 
 Result<std::vector<common::PlanNews>> FarmClient::news(std::chrono::milliseconds time,
                                                        int wake_fd) {
-  questions_.clear();
-  if (news_.empty() && taken_ == arrived_.size()) {
-    LFARM_RETURN_IF_ERROR(wait_for_arrivals(static_cast<int>(time.count()), wake_fd));
+  LFARM_RETURN_IF_ERROR(link_.ask({}));
+  if (news_.empty() && !link_.has_arrivals()) {
+    LFARM_RETURN_IF_ERROR(link_.wait_for_arrivals(static_cast<int>(time.count()), wake_fd));
   }
-  while (taken_ < arrived_.size()) {
+  while (link_.has_arrivals()) {
     // Whatever else has come answers questions that were given up.
     LFARM_ASSIGN_OR_RETURN([[maybe_unused]] auto other, receive());
   }
@@ -347,7 +203,8 @@ Result<PulledPlan> FarmClient::wait_for_plan(
                         {{"request_id", message.request_id}, {"job", job}});
       if (on_accepted) on_accepted(job);
     } else if (auto* failed = std::get_if<common::JobFailed>(&packet->message)) {
-      return common::Error{failed->code, failed->message};
+      LFARM_ASSIGN_OR_RETURN(bool is_asked, link_.ask_again(*failed));
+      if (!is_asked) return common::Error{failed->code, failed->message};
     } else if (auto* ready = std::get_if<common::PlanReady>(&packet->message)) {
       common::log_debug("a plan came", {{"request_id", message.request_id},
                                         {"job", ready->job_id},
@@ -396,15 +253,16 @@ Result<PulledPlan> FarmClient::open_plan(Packet ready, const common::PlanKey& ke
 }
 
 Result<PlanTrust> FarmClient::trust() {
-  if (trust_) return *trust_;
-  PlanTrust trust{welcome_.signing_key, welcome_.tenant, {}};
+  if (trust_ && trust_->welcomes == link_.welcomes()) return trust_->plans;
+  const common::Welcome& farm = link_.welcome();
+  PlanTrust trust{farm.signing_key, farm.tenant, {}};
   if (options_.trust) {
-    LFARM_ASSIGN_OR_RETURN(trust.signer, options_.trust(welcome_.signing_key));
+    LFARM_ASSIGN_OR_RETURN(trust.signer, options_.trust(farm.signing_key));
   }
   if (!options_.revocations.empty()) {
     LFARM_ASSIGN_OR_RETURN(trust.revoked, Revocations(options_.revocations).known(trust.signer));
   }
-  trust_ = trust;
+  trust_ = {trust, link_.welcomes()};
   return trust;
 }
 
@@ -422,7 +280,7 @@ Result<common::RevocationList> FarmClient::revocations() {
           trusted.revoked,
           Revocations(options_.revocations).learn(trusted.signer, packet->blob.bytes));
       revocations_ = are->list;
-      trust_ = trusted;
+      trust_ = {trusted, link_.welcomes()};
     }
     return trusted.revoked;
   }
@@ -436,7 +294,7 @@ Status FarmClient::learn_revocations(const common::Digest& list, PlanTrust* trus
   LFARM_ASSIGN_OR_RETURN(trust->revoked,
                          Revocations(options_.revocations).learn(trust->signer, bytes->bytes));
   revocations_ = list;
-  trust_ = *trust;
+  trust_ = {*trust, link_.welcomes()};
   return {};
 }
 
@@ -500,11 +358,11 @@ Result<std::unordered_map<common::Digest, SharedBytes>> FarmClient::blobs(
   for (size_t begin = 0; begin < digests.size(); begin += kBlobsAtOnce) {
     auto part = digests.subspan(begin, std::min(kBlobsAtOnce, digests.size() - begin));
     std::set<common::Digest> open(part.begin(), part.end());
-    questions_.clear();
+    std::vector<Packet> questions;
     for (const common::Digest& digest : open) {
-      questions_.push_back({common::BlobRequest{digest}, {}});
+      questions.push_back({common::BlobRequest{digest}, {}, {}});
     }
-    LFARM_RETURN_IF_ERROR(repeat_questions());
+    LFARM_RETURN_IF_ERROR(link_.ask(std::move(questions)));
     while (!open.empty()) {
       LFARM_ASSIGN_OR_RETURN(auto packet, receive());
       if (!packet) continue;

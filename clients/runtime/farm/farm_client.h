@@ -11,31 +11,22 @@
 #include <unordered_map>
 #include <vector>
 
+#include "clients/runtime/farm/farm_link.h"
 #include "clients/runtime/farm/pulled_plan.h"
 #include "common/base/incarnation.h"
 #include "common/base/result.h"
 #include "common/ir/hlir/graph.h"
 #include "common/plan/plan.h"
-#include "common/wire/context.h"
 #include "common/wire/messages.h"
-#include "common/wire/security.h"
 #include "common/wire/socket.h"
 
 namespace clients {
 
-struct FarmClientOptions {
-  std::string endpoint;
-  // Needed unless the endpoint is local.
-  std::optional<common::ClientKeys> keys;
-  int connect_ms_max = 3000;    // until the farm has answered for the first time
-  int silence_ms_max = 30'000;  // without a connection, once there was one
+struct FarmClientOptions : FarmLinkOptions {
   // Says which key this farm's plans must be signed with, given the one it says it signs with; an
   // error refuses them all. Asked before the first plan.
   std::function<common::Result<common::PublicKey>(const common::PublicKey& offered)> trust;
   std::string revocations;  // directory of the lists that farms gave (revocations.h)
-  common::ProtocolRange protocol = common::kProtocolsSpoken;
-  // Called several times a second while the client waits; its error ends the wait.
-  std::function<common::Status()> on_wait;
 };
 
 struct SubmitRequest {
@@ -61,16 +52,16 @@ struct WatchedPlan {
   std::optional<PulledPlan> plan;  // empty also when it is the one that is known
 };
 
-// Not thread-safe. A connection that breaks is made again and what was asked is asked again, which
-// the farm takes as the same request.
+// Not thread-safe. Where a farm has several coordinators, one that does not serve a graph says who
+// does: the question goes there, and the next ones, too. See FarmLink.
 class FarmClient {
  public:
   // Says hello and waits for the answer. kUnavailable when none comes.
   static common::Result<std::unique_ptr<FarmClient>> connect(FarmClientOptions options);
 
-  const std::string& endpoint() const { return options_.endpoint; }
+  const std::string& endpoint() const { return link_.endpoint(); }
   // The compiler epoch of this farm's plan keys.
-  const std::string& compiler_epoch() const { return welcome_.compiler_epoch; }
+  const std::string& compiler_epoch() const { return link_.welcome().compiler_epoch; }
 
   // Empty when the farm's cache has no plan under this key, or only one that is damaged.
   // `machine`: the class that the plan is to be for; facts.standing says when it is of another.
@@ -86,7 +77,7 @@ class FarmClient {
   // none). Farms of earlier versions send none.
   common::Result<std::vector<common::PlanNews>> news(std::chrono::milliseconds time, int wake_fd);
   // Grows whenever the connection was made anew, or the farm began anew: it watches nothing then.
-  uint64_t welcomes() const { return hellos_.answered; }
+  uint64_t welcomes() const { return link_.welcomes(); }
   // Waits for the plan, however long the search takes. `on_accepted` gets the job's id.
   common::Result<PulledPlan> submit(
       const SubmitRequest& request, const std::function<void(uint64_t job)>& on_accepted,
@@ -120,23 +111,15 @@ class FarmClient {
   common::Result<PlanTrust> trust();
 
  private:
-  struct Hellos {
-    uint64_t said = 0;        // connections on which hello was said
-    uint64_t answered = 0;    // welcomes that came, ever
-    bool is_welcome = false;  // on the connection of today
+  // What plans must be, by the farm of so many welcomes.
+  struct Trusted {
+    PlanTrust plans;
+    uint64_t welcomes = 0;
   };
-  explicit FarmClient(FarmClientOptions options) : options_(std::move(options)) {}
-  common::Status open();
-  common::Status say_hello();
-  common::Status send(const common::Message& message, const common::SharedBytes& blob);
+  explicit FarmClient(FarmClientOptions options);
   common::Status ask(const common::Message& message, const common::SharedBytes& blob);
-  common::Status repeat_questions();
   common::Result<std::optional<common::Packet>> receive();
-  common::Status wait_for_arrivals(int wait_ms, int wake_fd);
   common::Result<WatchedPlan> pull(common::PullPlan request, const common::PlanKey& key);
-  common::Result<std::optional<common::Packet>> handle(common::Packet packet);
-  common::Status check_handshake() const;
-  common::Status check_connection();
   common::Status learn_revocations(const common::Digest& list, PlanTrust* trust);
   common::Result<std::vector<common::Digest>> change_plans(const common::Message& request,
                                                            uint64_t request_id);
@@ -147,22 +130,15 @@ class FarmClient {
       const std::function<void(const common::Progress&)>& on_progress);
   common::Result<PulledPlan> open_plan(common::Packet ready, const common::PlanKey& key);
 
-  FarmClientOptions options_;
-  common::WireContext context_;
-  std::optional<common::DealerSocket> socket_;
-  common::Welcome welcome_;
-  Hellos hellos_;
+  const FarmClientOptions options_;
+  FarmLink link_;
   std::vector<common::PlanNews> news_;  // that came, and nobody has asked for yet
-  int64_t alive_ns_ = 0;                // when the connection was last seen up
   // Numbers of requests: each client begins at a random one, so that a number tells one request
   // from all others in a log. Below 2^53, for readers of JSON.
   uint64_t requests_ = common::Incarnation::draw().low >> 12;
-  std::optional<PlanTrust> trust_;
-  common::Digest revocations_;             // the list that was last learned
-  std::vector<common::Packet> questions_;  // not answered; asked again on a new connection
-  BlobSource blob_source_;                 // while plans are imported
-  std::vector<common::Result<common::Packet>> arrived_;
-  size_t taken_ = 0;
+  std::optional<Trusted> trust_;
+  common::Digest revocations_;  // the list that was last learned
+  BlobSource blob_source_;      // while plans are imported
 };
 
 }  // namespace clients

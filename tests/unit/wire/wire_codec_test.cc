@@ -113,7 +113,13 @@ class Maker {
       case 18:
         return CancelJob{number()};
       case 19:
-        return PullPlan{number(), digest(), flag(), name(), flag(), flag() ? digest() : Digest{}};
+        return PullPlan{number(),
+                        digest(),
+                        flag(),
+                        name(),
+                        flag(),
+                        flag() ? digest() : Digest{},
+                        flag() ? digest() : Digest{}};
       case 20:
         return StatusRequest{number(), static_cast<StatusTopic>(random_.below(4))};
       case 21:
@@ -135,7 +141,7 @@ class Maker {
         return m;
       }
       case 24:
-        return JobFailed{number(), number(), code(), text()};
+        return JobFailed{number(), number(), code(), text(), name(), name(), small(10'000)};
       case 25:
         return PlanMissing{number()};
       case 26:

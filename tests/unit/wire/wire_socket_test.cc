@@ -398,5 +398,13 @@ TEST(WireEndpoint, LocalMeansThisMachine) {
   }
 }
 
+TEST(WireEndpoint, SeveralStandBetweenCommas) {
+  using Endpoints = std::vector<std::string>;
+  EXPECT_EQ(split_endpoints("tcp://a:1"), Endpoints{"tcp://a:1"});
+  EXPECT_EQ(split_endpoints("tcp://a:1,ipc:///b"), (Endpoints{"tcp://a:1", "ipc:///b"}));
+  EXPECT_EQ(split_endpoints(""), Endpoints{""});
+  EXPECT_EQ(split_endpoints("tcp://a:1,"), (Endpoints{"tcp://a:1", ""}));
+}
+
 }  // namespace
 }  // namespace common
