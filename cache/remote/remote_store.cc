@@ -251,13 +251,12 @@ Result<bool> RemoteStore::has_objects(std::span<const Digest> digests) {
   });
 }
 
-Status RemoteStore::put_plan(const Digest& name, std::string_view plan,
-                             std::span<const RemoteObject> objects) {
-  size_t bytes = plan.size();
+Status RemoteStore::put_objects(std::span<const RemoteObject> objects) {
+  size_t bytes = 0;
   for (const RemoteObject& object : objects) bytes += object.bytes.size();
-  // Whoever asks for it would refuse it for its size.
-  if (plan.size() > kRecordBytesMax || bytes > kBundleBytesMax) {
-    return common::unsupported(cat("a plan of ", bytes, " bytes is too large to be shared"));
+  // Whoever asks for them would refuse them for their size.
+  if (bytes > kBundleBytesMax) {
+    return common::unsupported(cat("objects of ", bytes, " bytes are too large to be shared"));
   }
   std::vector<std::string> keys;
   for (const RemoteObject& object : objects) keys.push_back(object_name(object.digest));
@@ -274,6 +273,17 @@ Status RemoteStore::put_plan(const Digest& name, std::string_view plan,
     LFARM_ASSIGN_OR_RETURN([[maybe_unused]] Replies replies,
                            ask(Purpose::kWrite, commands, kShortBytesMax, options_.transfer_ms));
   }
+  return {};
+}
+
+Status RemoteStore::put_plan(const Digest& name, std::string_view plan,
+                             std::span<const RemoteObject> objects) {
+  size_t bytes = plan.size();
+  for (const RemoteObject& object : objects) bytes += object.bytes.size();
+  if (plan.size() > kRecordBytesMax || bytes > kBundleBytesMax) {
+    return common::unsupported(cat("a plan of ", bytes, " bytes is too large to be shared"));
+  }
+  LFARM_RETURN_IF_ERROR(put_objects(objects));
   return put(RemoteRecord::kPlan, name, plan);
 }
 

@@ -89,7 +89,9 @@ class RemoteStore {
   common::Result<std::optional<std::vector<std::string>>> get_objects(
       std::span<const common::Digest> digests);
   common::Result<bool> has_objects(std::span<const common::Digest> digests);
-  // Puts what is not there, then the plan: whoever finds the plan finds its objects, unless the
+  // Puts what is not there.
+  common::Status put_objects(std::span<const RemoteObject> objects);
+  // The same, then the plan: whoever finds the plan finds its objects, unless the
   // server drops some to make room.
   common::Status put_plan(const common::Digest& name, std::string_view plan,
                           std::span<const RemoteObject> objects);

@@ -7,6 +7,7 @@
 
 #include "common/base/cat.h"
 #include "common/base/log.h"
+#include "common/shard/shard.h"
 #include "coordinator/service/journal/audit.h"
 #include "coordinator/service/status.h"
 
@@ -16,6 +17,9 @@ using common::cat;
 using common::Code;
 
 namespace {
+
+// How long a client waits that asks for a shard that nobody serves.
+constexpr uint32_t kAskAgainMs = 500;
 
 template <class Message>
 constexpr bool kIsFromWorker =
@@ -137,7 +141,32 @@ void MessageRouter::on(const Sender& from, const common::Ping& message) {
   env_.outbox.send(from.peer, common::Pong{message.number});
 }
 
+// True where this coordinator serves the graph's shard; else the peer is told who does, or when to
+// ask again.
+bool MessageRouter::serves(const Sender& from, const common::Digest& graph_hash,
+                           uint64_t request_id) {
+  ShardKeeper* keeper = env_.shared.keeper();
+  if (keeper == nullptr) return true;
+  uint32_t shard = common::shard_of(from.principal.tenant, graph_hash);
+  if (keeper->serves(shard)) return true;
+  common::JobFailed answer{request_id, 0, Code::kUnavailable, "", "", "", 0};
+  keeper->note_redirect();
+  auto other = keeper->served_by_other(shard);
+  if (other && !other->endpoint.empty()) {
+    answer.endpoint = other->endpoint;
+    answer.server_key = other->public_key;
+    answer.message =
+        cat("the coordinator at ", other->endpoint, " serves this model; submit there");
+  } else {
+    answer.again_ms = kAskAgainMs;
+    answer.message = cat("no coordinator serves shard ", shard, " just now; submit again");
+  }
+  env_.outbox.send(from.peer, answer);
+  return false;
+}
+
 void MessageRouter::on(const Sender& from, const common::Submit& message) {
+  if (!serves(from, message.graph_hash, message.request_id)) return;
   jobs_.submit(from.peer, from.principal, message, from.blob);
 }
 
@@ -147,18 +176,26 @@ void MessageRouter::on(const Sender& from, const common::CancelJob& message) {
 
 void MessageRouter::on(const Sender& from, const common::PullPlan& message) {
   const std::string& tenant = from.principal.tenant;
-  if (answer_pull(from.peer, tenant, message))
+  // What this store has of another coordinator's shard may be old: then the engine is asked first.
+  bool may_be_old = !message.graph_hash.is_zero() && !holds(tenant, message.graph_hash);
+  if (!may_be_old && answer_pull(from.peer, tenant, message))
     return env_.monitored.meters.plan_asked(tenant, "hit");
   // What other farms have shared, if they share with this one.
-  env_.shared.fetch(tenant, message.plan_key, message.machine,
+  env_.shared.fetch({tenant, message.plan_key, message.machine, message.graph_hash},
                     [this, peer = from.peer, tenant, message](bool found) {
-                      bool is_there = (found && answer_pull(peer, tenant, message)) ||
+                      bool may_be_here = found || env_.shared.keeper() != nullptr;
+                      bool is_there = (may_be_here && answer_pull(peer, tenant, message)) ||
                                       answer_pull(peer, tenant, message, true);
                       env_.monitored.meters.plan_asked(tenant, is_there ? "shared" : "none");
                       if (is_there) return;
                       if (message.watch) env_.watches.watch(peer, tenant, message, {});
                       env_.outbox.send(peer, common::PlanMissing{message.request_id});
                     });
+}
+
+bool MessageRouter::holds(const std::string& tenant, const common::Digest& graph_hash) const {
+  const ShardKeeper* keeper = env_.shared.keeper();
+  return keeper == nullptr || keeper->serves(common::shard_of(tenant, graph_hash)).has_value();
 }
 
 // False when there is no such plan here.
@@ -172,7 +209,9 @@ bool MessageRouter::answer_pull(const std::string& peer, const std::string& tena
     return true;
   }
   if (!ready->has_value()) return false;
-  if ((*ready)->standing == common::Standing::kNeighbour) {
+  // Only who holds the shard searches.
+  bool is_wanted = (*ready)->standing == common::Standing::kNeighbour;
+  if (is_wanted && holds(tenant, message.graph_hash)) {
     jobs_.wish_for(tenant, **ready, message.machine);
   }
   if (message.watch) env_.watches.watch(peer, tenant, message, (*ready)->plan);

@@ -61,6 +61,9 @@ class MessageRouter {
   void on(const Sender& from, const Message& message);
   bool answer_pull(const std::string& peer, const std::string& tenant,
                    const common::PullPlan& message, bool of_neighbours = false);
+  // Whether this coordinator serves the graph's shard.
+  bool holds(const std::string& tenant, const common::Digest& graph_hash) const;
+  bool serves(const Sender& from, const common::Digest& graph_hash, uint64_t request_id);
   void welcome(const Sender& to, uint32_t version);
   // Empty when they have no version in common; the refusal has been sent.
   std::optional<uint32_t> agree(const Sender& from, const char* who,

@@ -138,6 +138,29 @@ Json as_json(const farm::Demand& demand) {
           {"wanted_workers", demand.wanted_workers}};
 }
 
+void add_shards(const ShardKeeper& keeper, const ShardJournals& journals,
+                std::vector<GaugeFamily>& out) {
+  ShardCounts counts = keeper.counts();
+  JournalCounts journalled = journals.counts();
+  auto number = [](auto value) { return static_cast<double>(value); };
+  out.push_back(gauge("lfarm_shards_held", "Shards whose lease this coordinator has", counts.held));
+  out.push_back(gauge("lfarm_shards_served", "Shards that this coordinator serves", counts.served));
+  out.push_back(gauge("lfarm_shard_redirects",
+                      "Submits sent to another coordinator or told to come again, since the start",
+                      number(counts.redirects)));
+  out.push_back(gauge("lfarm_shard_writes", "Changes that the engine took, since the start",
+                      number(counts.writes)));
+  out.push_back(gauge("lfarm_shard_journal_bytes",
+                      "Of jobs' journals, brought to the engine since the start",
+                      number(journalled.bytes)));
+  out.push_back(gauge("lfarm_coordinators", "Coordinators that live, as this one sees it",
+                      static_cast<double>(counts.members)));
+  out.push_back(by_label(
+      "lfarm_shard_fence_refusals",
+      "Fences of this coordinator that the engine refused, since the start", "verdict",
+      std::map<std::string, uint64_t>{{"behind", counts.behind}, {"stale", counts.stale}}));
+}
+
 }  // namespace
 
 std::string metrics_text(const StatusSources& sources) {
@@ -183,6 +206,8 @@ std::string metrics_text(const StatusSources& sources) {
     out.push_back(gauge("lfarm_revocations_age_seconds",
                         "Since other farms' revocations were last read", *age_s));
   }
+  if (const ShardKeeper* keeper = env.shared.keeper())
+    add_shards(*keeper, *env.shared.journals(), out);
   out.push_back(gauge("lfarm_searches_max", "Jobs that search at a time",
                       number(env.options.limits.searches_max)));
   out.push_back(

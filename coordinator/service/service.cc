@@ -21,6 +21,7 @@
 #include "coordinator/service/loop/loop_calls.h"
 #include "coordinator/service/message_router.h"
 #include "coordinator/service/monitoring.h"
+#include "coordinator/service/shard_turns.h"
 
 namespace coordinator::service {
 
@@ -89,11 +90,11 @@ struct Disk {
 // The plans that are there, whose they are and who is told of them.
 struct Plans {
   Plans(const ServiceOptions& options, const common::SigningKey& key, const SharedTierSetup& others,
-        cache::Store& store, Outbox& outbox, const common::Clock& clock)
+        cache::Store& store, Outbox& outbox, const common::Clock& clock, Sharding* sharding)
       : tenants(store),
         plans(store, key, tenants, options.access.earlier_keys),
         watches(plans, outbox, clock, options.times.news_ms, options.limits.clients_max),
-        shared(others, key, store, plans, tenants, clock) {}
+        shared(others, key, store, plans, tenants, clock, sharding) {}
   Tenants tenants;
   PlanRepository plans;
   PlanWatches watches;
@@ -130,6 +131,7 @@ struct Service::State {
   Wire wire;
   Disk disk;
   Outbox outbox;
+  ShardTurns shards;
   Plans plans;
   Farm farm;
   Environment environment;
@@ -152,7 +154,9 @@ struct Service::State {
         wire(std::move(parts.wire)),
         disk(std::move(parts.store)),
         outbox(wire.router, options.limits.backlog_bytes),
-        plans(options, parts.signing_key, parts.shared, *disk.store, outbox, clock),
+        shards(options, parts.shared, parts.signing_key, parts.incarnation, clock),
+        plans(options, parts.signing_key, parts.shared, *disk.store, outbox, clock,
+              shards.sharding()),
         farm(options, parts.incarnation, *disk.store, outbox, clock),
         environment{options,         clock,         *disk.store,
                     disk.commits,    outbox,        farm.blobs,
@@ -195,6 +199,7 @@ Result<std::unique_ptr<Service>> Service::create(ServiceOptions options,
                                                  std::unique_ptr<cache::Store> store) {
   LFARM_CHECK(options.create_search != nullptr, "no search to serve");
   LFARM_RETURN_IF_ERROR(common::make_directories(options.state));
+  LFARM_RETURN_IF_ERROR(ShardTurns::check(options));
   LFARM_ASSIGN_OR_RETURN(SharedTierSetup shared, check_shared_tier(options.shared));
   common::WireContext context;
   LFARM_ASSIGN_OR_RETURN(Security security, secure(options, context));
@@ -217,7 +222,10 @@ Result<std::unique_ptr<Service>> Service::create(ServiceOptions options,
                                        std::move(shared)});
   LFARM_RETURN_IF_ERROR(state->plans.plans.load_revocations());
   LFARM_RETURN_IF_ERROR(state->plans.shared.begin());
-  LFARM_RETURN_IF_ERROR(state->jobs.resume());
+  bool is_sharded = state->shards.sharding() != nullptr;
+  LFARM_RETURN_IF_ERROR(is_sharded ? state->jobs.begin_without_journals() : state->jobs.resume());
+  state->shards.start(state->options, state->wire.router.endpoint(), state->wire.security.keys,
+                      state->disk.commits);
   return std::unique_ptr<Service>(new Service(std::move(state)));
 }
 
@@ -242,6 +250,8 @@ Status Service::run(int watched_fd, const std::function<void()>& on_readable) {
   if (state.plans.shared.enabled()) {
     poller.watch_fd(state.plans.shared.answers_fd());
     poller.watch_fd(state.plans.shared.pushes_fd());
+    int shards = state.plans.shared.shards_fd();
+    if (shards >= 0) poller.watch_fd(shards);
   }
   size_t watched = watched_fd >= 0 ? poller.watch_fd(watched_fd) : SIZE_MAX;
   while (!state.reach.stopping) {
@@ -343,6 +353,7 @@ void Service::State::turn() {
   bool drained = drain();
   if (drained) farm.dispatcher.feed(farm::Tick{});
   plans.shared.turn(clock.now_ns());
+  shards.turn(jobs, plans.shared);
   backups.turn(common::wall_clock_ns());
   jobs.turn(clock.now_ns());
   plans.watches.turn();
@@ -373,6 +384,7 @@ int Service::State::wait_ms() const {
 void Service::State::wind_up() {
   reach.calls.close();
   farm.dispatcher.close();
+  shards.leave(jobs, plans.shared, disk.commits, outbox);
   jobs.interrupt(common::unavailable("the farm is shutting down; submit again later"));
   outbox.flush();
   disk.commits.flush();

@@ -126,6 +126,13 @@ std::optional<Fence> ShardTable::serves(uint32_t shard, int64_t now_ns) const {
   return holding->fence;
 }
 
+std::optional<Fence> ShardTable::writes_under(uint32_t shard, int64_t now_ns) const {
+  const auto& holding = shards_.at(shard).holding;
+  bool may_write = holding && holding->phase != Phase::kTaken && holding->phase != Phase::kEnded &&
+                   is_valid(*holding, now_ns);
+  return may_write ? std::optional(holding->fence) : std::nullopt;
+}
+
 std::optional<common::ServedAt> ShardTable::served_by_other(uint32_t shard) const {
   const ShardLease& lease = shards_.at(shard).lease;
   if (lease.holder.empty() || lease.holder == holder_) return std::nullopt;

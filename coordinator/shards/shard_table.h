@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/incarnation.h"
@@ -44,6 +45,8 @@ struct ShardTableOptions {
 class ShardTable {
  public:
   explicit ShardTable(ShardTableOptions options);
+  // Where others find this coordinator, when it is known later than the rest.
+  void be_found(common::ServedAt at) { options_.at = std::move(at); }
 
   void saw(const std::vector<common::ShardLease>& leases, int64_t now_ns);
   // Leases to write, the own membership among them. To be called after saw().
@@ -67,6 +70,9 @@ class ShardTable {
 
   // The fence under which the shard is served now; empty: it is not.
   std::optional<common::Fence> serves(uint32_t shard, int64_t now_ns) const;
+  // The same of a shard that is being prepared or handed over, too: what is under way may be
+  // written.
+  std::optional<common::Fence> writes_under(uint32_t shard, int64_t now_ns) const;
   // Who holds it, as far as is known; empty: nobody, or this coordinator.
   std::optional<common::ServedAt> served_by_other(uint32_t shard) const;
   // Shards of which the lease is this coordinator's.
@@ -97,7 +103,7 @@ class ShardTable {
   void add_takings(std::vector<common::ShardLease>& writes, const std::vector<std::string>& living,
                    uint32_t share, int64_t now_ns) const;
 
-  const ShardTableOptions options_;
+  ShardTableOptions options_;
   const std::string holder_;  // as it stands in leases
   Members members_;
   common::ShardLease own_member_;

@@ -45,3 +45,10 @@ lfarm_test(shared_tier LABEL farm
   SOURCES service/shared_tier_test.cc ${service_support} COMPONENTS ${service_components} cache/remote)
 lfarm_test(replica_notes LABEL farm
   SOURCES service/replica_notes_test.cc COMPONENTS coordinator/service cache/remote)
+lfarm_test(shards LABEL farm
+  SOURCES service/shards_test.cc ${service_support}
+  COMPONENTS coordinator/service coordinator/search clients/runtime/farm cache/engine)
+lfarm_test(shards_process LABEL farm
+  SOURCES service/shards_process_test.cc ${service_support}
+  COMPONENTS coordinator/service coordinator/search clients/runtime/farm cache/engine common/process
+  DEPENDS lfarm-coordinator-scripted)

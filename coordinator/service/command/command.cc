@@ -13,6 +13,7 @@
 #include "common/base/cat.h"
 #include "common/base/files.h"
 #include "common/base/log.h"
+#include "common/shard/shard.h"
 #include "common/wire/codec.h"
 #include "coordinator/service/inspect/state_command.h"
 #include "coordinator/service/leadership.h"
@@ -157,6 +158,26 @@ void declare_shared(CLI::App& app, SharedTierOptions& shared) {
       ->check(CLI::Range(10, 3'600'000));
 }
 
+// Several coordinators that share the work.
+void declare_shards(CLI::App& app, ShardingOptions& sharding) {
+  app.add_option_function<uint32_t>(
+         "--shards",
+         [&sharding](const uint32_t& shards) { sharding.is_on = shards == common::kShardCount; },
+         "1: this coordinator serves every model; 64: each of several serves the shards that it "
+         "holds, with the truth in the store that --remote names")
+      ->check(CLI::IsMember({uint32_t{1}, common::kShardCount}));
+  app.add_option("--advertise", sharding.advertise,
+                 "with --shards: the endpoint that clients of other coordinators are sent to "
+                 "(default: as it was bound)");
+  app.add_option("--shard-lease-ms", sharding.duration_ms,
+                 "with --shards: the shards of a coordinator that died are others' after this long")
+      ->check(CLI::Range(300, 600'000));
+  app.add_option("--remote-replicas", sharding.replicas,
+                 "with --shards: replicas of the remote store that must have a change before it "
+                 "counts")
+      ->check(CLI::Range(0, 100));
+}
+
 void declare_web(CLI::App& app, Arguments& arguments) {
   app.add_option(
       "--http", arguments.web.address,
@@ -226,6 +247,7 @@ void declare(CLI::App& app, Arguments& arguments) {
       ->check(CLI::Range(1, 1024));
   declare_limits(app, service);
   declare_shared(app, service.shared);
+  declare_shards(app, service.sharding);
   app.add_option("--no-worker-ms", service.times.no_worker_grace_ms,
                  "a job without a worker of its target fails after this long")
       ->check(CLI::NonNegativeNumber);
@@ -264,6 +286,14 @@ common::LeaderOptions leader_options(const Arguments& arguments) {
     options.identity = host;
   }
   return options;
+}
+
+// The host's name is shared by coordinators of one machine, their states are not.
+std::string shard_identity(const Arguments& arguments) {
+  if (!arguments.identity.empty()) return arguments.identity;
+  constexpr size_t kDigits = 8;
+  return cat(leader_options(arguments).identity, '-',
+             common::digest_of(arguments.service.state).hex().substr(0, kDigits));
 }
 
 // Until this process leads, with its store open; without a store when it was told to end.
@@ -341,6 +371,7 @@ int run_coordinator(int argc, const char* const* argv, SearchFactory create_sear
   // After this line threads start, with the signals blocked.
   SignalDescriptor signals;
   arguments.service.create_search = std::move(create_search);
+  arguments.service.sharding.identity = shard_identity(arguments);
   std::unique_ptr<Web> web;
   if (!arguments.web.address.empty()) {
     auto started = Web::start(arguments.web);
@@ -352,6 +383,10 @@ int run_coordinator(int argc, const char* const* argv, SearchFactory create_sear
     }
   }
   std::unique_ptr<Leadership> leadership;
+  if (!arguments.lease.empty() && arguments.service.sharding.is_on) {
+    return fail(common::invalid_input(
+        "--lease has one coordinator serve, --shards several; give one of the two"));
+  }
   if (!arguments.lease.empty()) {
     auto begun = Leadership::begin(arguments.cluster, leader_options(arguments));
     if (!begun.ok()) return fail(begun.error());

@@ -161,9 +161,18 @@ void Job::kept(FoundPlan plan) {
   const SearchStatus& status = scope_.status;
   bool is_partial = status.reused > 0 || status.known_regions > 0;
   auto outcome = is_partial ? common::CacheOutcome::kPartial : common::CacheOutcome::kMiss;
-  if (!answer(outcome, plan.outcome.note)) return;
   const JobRequest& request = scope_.request;
-  scope_.env.shared.offer(request.tenant, request.key.digest(), scope_.machine);
+  PlanPlace place{request.tenant, request.key.digest(), scope_.machine, request.key.graph_hash};
+  if (scope_.env.shared.keeper() == nullptr) {
+    if (answer(outcome, plan.outcome.note)) scope_.env.shared.offer(place);
+    return;
+  }
+  // A client that has a plan never sees another coordinator find another one.
+  scope_.env.shared.deliver_plan(
+      place, [self = std::weak_ptr<Job*>(self_), outcome, note = plan.outcome.note] {
+        auto job = self.lock();
+        if (job && (*job)->is(Phase::kStoring)) (void)(*job)->answer(outcome, note);
+      });
 }
 
 void Job::found_elsewhere() { answer(common::CacheOutcome::kHit, ""); }
@@ -259,6 +268,12 @@ void Job::end_without_plan(JobEnding how, const Error& error) {
   int64_t now_ns = scope_.env.clock.now_ns();
   scope_.env.monitored.meters.job_ended(ending, static_cast<double>(elapsed_ms(now_ns)) * 1e-3);
   end(cat(ending, ": ", error.message), true);
+}
+
+void Job::hand_over(const Error& error, uint32_t again_ms) {
+  subscribers_.fail(error, again_ms);
+  subscribers_.clear();
+  end_without_plan(JobEnding::kCancelled, error);
 }
 
 void Job::interrupt(const Error& error) {

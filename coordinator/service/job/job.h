@@ -134,6 +134,9 @@ class Job final : JobEvents {
   void close();
   // Tells everyone who waits, and ends the job for good.
   void fail(const common::Error& error) { end_without_plan(JobEnding::kFailed, error); }
+  // Tells everyone who waits to ask again after so long, and ends the job here: another coordinator
+  // serves its shard.
+  void hand_over(const common::Error& error, uint32_t again_ms);
   // The same for a job that a user has cancelled.
   void cancel(const common::Error& error) { end_without_plan(JobEnding::kCancelled, error); }
   // Tells everyone who waits; the journal stays, so that the next coordinator goes on.

@@ -40,10 +40,10 @@ void Subscribers::send_accepted(const Subscriber& subscriber) {
                    common::Accepted{subscriber.request_id, job_, subscriber.joined});
 }
 
-void Subscribers::fail(const common::Error& error) {
+void Subscribers::fail(const common::Error& error, uint32_t again_ms) {
   for (const Subscriber& subscriber : all_) {
-    env_.outbox.send(subscriber.peer,
-                     common::JobFailed{subscriber.request_id, job_, error.code, error.message});
+    env_.outbox.send(subscriber.peer, common::JobFailed{subscriber.request_id, job_, error.code,
+                                                        error.message, "", "", again_ms});
   }
 }
 

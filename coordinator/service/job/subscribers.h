@@ -37,7 +37,7 @@ class Subscribers {
   // The job is on the disk: every client, or the one that came last, is told.
   void accept();
   void accept_last() { send_accepted(all_.back()); }
-  void fail(const common::Error& error);
+  void fail(const common::Error& error, uint32_t again_ms = 0);
   // `message` takes each one's request number and, where the client asked for another machine class
   // than `machine` (empty: any), the standing of a neighbour's plan.
   void send_plan(common::PlanReady message, const common::SharedBytes& bytes,

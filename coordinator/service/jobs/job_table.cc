@@ -18,23 +18,11 @@ using common::Status;
 // ---- Restart -----------------------------------------------------------------------------------
 
 Status JobTable::resume() {
-  LFARM_ASSIGN_OR_RETURN(std::optional<std::string> last, env_.store.get_named(kLastJobName));
-  if (last) std::from_chars(last->data(), last->data() + last->size(), last_id_);
-  LFARM_ASSIGN_OR_RETURN(JournalListing journals, list_journals(env_.store));
+  LFARM_ASSIGN_OR_RETURN(JournalListing journals, read_numbers());
   LFARM_ASSIGN_OR_RETURN(TimelineSegments timelines, list_timelines(env_.store));
-  for (farm::JobId closed : journals.closed) last_id_ = std::max(last_id_, closed);
   for (farm::JobId id : journals.open) {
-    last_id_ = std::max(last_id_, id);
     auto journal = read_journal(env_.store, id);
-    bool is_current = journal.ok() && journal->request.key.epoch == env_.options.epoch;
-    if (is_current) {
-      const JobRequest& request = journal->request;
-      auto plan = env_.plans.find(request.tenant, request.key.digest(),
-                                  journal->start ? journal->start->machine : request.machine,
-                                  cache::Lookup::kInspect);
-      is_current = !plan.ok() || !plan->has_value() || goes_on(*journal, **plan);
-    }
-    if (!is_current) {
+    if (!journal.ok() || !is_current(*journal)) {
       common::log_warning(cat("a job's journal is removed: ",
                               journal.ok() ? "its plan is there or it is of an earlier compiler"
                                            : journal.error().message),
@@ -42,14 +30,49 @@ Status JobTable::resume() {
       LFARM_RETURN_IF_ERROR(remove_journal(env_.store, id));
       continue;
     }
-    common::log_info(cat("a job goes on with ", journal->results.size(), " known results"),
-                     {{"job", id}, {"tenant", journal->request.tenant}});
-    by_plan_.emplace(common::place_of(journal->request.tenant, journal->request.key.digest()), id);
-    if (journal->start) env_.stamps.go_on_from(journal->start->wall_ns);
-    auto job = std::make_unique<Job>(env_, journal->request);
-    job->resume(std::move(*journal), timelines[id]);
-    jobs_.emplace(id, std::move(job));
+    go_on(std::move(*journal), timelines[id]);
   }
+  return load_history(std::move(timelines));
+}
+
+Status JobTable::begin_without_journals() {
+  LFARM_ASSIGN_OR_RETURN(JournalListing journals, read_numbers());
+  for (farm::JobId id : journals.open) LFARM_RETURN_IF_ERROR(remove_journal(env_.store, id));
+  LFARM_ASSIGN_OR_RETURN(TimelineSegments timelines, list_timelines(env_.store));
+  return load_history(std::move(timelines));
+}
+
+// Numbers of jobs go on behind those that are journalled.
+Result<JournalListing> JobTable::read_numbers() {
+  LFARM_ASSIGN_OR_RETURN(std::optional<std::string> last, env_.store.get_named(kLastJobName));
+  if (last) std::from_chars(last->data(), last->data() + last->size(), last_id_);
+  LFARM_ASSIGN_OR_RETURN(JournalListing journals, list_journals(env_.store));
+  for (farm::JobId closed : journals.closed) last_id_ = std::max(last_id_, closed);
+  for (farm::JobId open : journals.open) last_id_ = std::max(last_id_, open);
+  return journals;
+}
+
+bool JobTable::is_current(const JournalledJob& journal) const {
+  const JobRequest& request = journal.request;
+  if (request.key.epoch != env_.options.epoch) return false;
+  auto plan = env_.plans.find(request.tenant, request.key.digest(),
+                              journal.start ? journal.start->machine : request.machine,
+                              cache::Lookup::kInspect);
+  return !plan.ok() || !plan->has_value() || goes_on(journal, **plan);
+}
+
+void JobTable::go_on(JournalledJob journal, const std::vector<uint64_t>& timeline) {
+  farm::JobId id = journal.request.id;
+  common::log_info(cat("a job goes on with ", journal.results.size(), " known results"),
+                   {{"job", id}, {"tenant", journal.request.tenant}});
+  by_plan_.emplace(common::place_of(journal.request.tenant, journal.request.key.digest()), id);
+  if (journal.start) env_.stamps.go_on_from(journal.start->wall_ns);
+  auto job = std::make_unique<Job>(env_, journal.request);
+  job->resume(std::move(journal), timeline);
+  jobs_.emplace(id, std::move(job));
+}
+
+Status JobTable::load_history(TimelineSegments timelines) {
   LFARM_ASSIGN_OR_RETURN(std::optional<std::string> wishes, env_.store.get_named(Wishes::kRecord));
   if (wishes) wished_.wishes.read(*wishes);
   std::set<farm::JobId> open;
@@ -90,8 +113,7 @@ void JobTable::take(const std::string& peer, const common::Principal& who,
   const std::string wanted =
       request.machine.empty() ? env_.workers.class_for(target, "") : request.machine;
   std::string machine = env_.workers.class_for(target, wanted);
-  auto answered =
-      answer_from_cache(peer, tenant, request, target.empty() ? nullptr : &key_digest, wanted);
+  auto answered = answer_from_cache(peer, tenant, request, target.empty() ? nullptr : &key, wanted);
   if (!answered.ok()) return refuse(peer, request, answered.error());
   if (*answered) return env_.monitored.meters.plan_asked(tenant, "hit");
   if (target.empty()) return park(peer, who, request, std::move(graph));
@@ -144,13 +166,19 @@ void JobTable::take(const std::string& peer, const common::Principal& who,
 
 // True when a PlanReady was sent. Without a key, a plan for any target that the request means.
 Result<bool> JobTable::answer_from_cache(const std::string& peer, const std::string& tenant,
-                                         const common::Submit& request, const Digest* key,
+                                         const common::Submit& request, const common::PlanKey* key,
                                          const std::string& machine) {
+  // A plan that is on its way to the engine might end with this coordinator: who asks joins the
+  // job.
+  if (key != nullptr && env_.shared.keeper() != nullptr) {
+    Job* job = job_for(tenant, *key, machine);
+    if (job != nullptr && job->phase() == Phase::kStoring) return false;
+  }
   std::string policy =
       request.policy.empty() ? std::string(common::kDefaultPolicy) : request.policy;
   LFARM_ASSIGN_OR_RETURN(std::optional<ReadyPlan> ready,
                          key != nullptr
-                             ? env_.plans.find(tenant, *key, machine)
+                             ? env_.plans.find(tenant, key->digest(), machine)
                              : env_.plans.find_any_target(tenant, request.graph_hash, policy,
                                                           env_.options.epoch, request.target));
   if (!ready) return false;
@@ -197,7 +225,8 @@ bool JobTable::ask_elsewhere(const Digest& key, const std::string& machine, cons
   }
   waiting.push_back({peer, who, request, std::move(held), 0, 0});
   if (waiting.size() > 1) return true;
-  env_.shared.fetch(who.tenant, key, machine, [this, place](bool) { elsewhere_answered(place); });
+  env_.shared.fetch({who.tenant, key, machine, request.graph_hash},
+                    [this, place](bool) { elsewhere_answered(place); });
   return true;
 }
 

@@ -2,6 +2,7 @@
 // that an earlier coordinator left behind.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -69,6 +70,15 @@ class JobTable final : public TaskSink {
   // To be called on every turn of the loop: proposals; deadlines, progress and the queue now and
   // then.
   void turn(int64_t now_ns);
+  // Goes on with a job that the coordinator before this one left in the engine.
+  void take_over(uint32_t shard, const ShardJournal& there);
+  // Removes the journals on this coordinator's disk that are open: the shards that it takes have
+  // theirs in the engine. In the place of resume().
+  common::Status begin_without_journals();
+  // Ends what was asked for of these shards, which another coordinator takes: everyone who waits is
+  // told to ask again after `again_ms`.
+  void end_shards(const std::function<bool(uint32_t shard)>& ends, const common::Error& error,
+                  uint32_t again_ms);
   // Tells every client that waits; journals stay for the next coordinator.
   void interrupt(const common::Error& error);
 
@@ -97,12 +107,17 @@ class JobTable final : public TaskSink {
     int64_t deadline_ns = 0;
     farm::JobId behind = 0;  // the job whose end it waits for; 0: it waits for a worker
   };
+  common::Result<JournalListing> read_numbers();
+  bool is_current(const JournalledJob& journal) const;
+  void leave_journal(farm::JobId id);
+  void go_on(JournalledJob journal, const std::vector<uint64_t>& timeline);
+  common::Status load_history(TimelineSegments timelines);
   static bool goes_on(const JournalledJob& journal, const ReadyPlan& plan);
   common::Result<bool> covers_submit(const std::string& tenant, const ReadyPlan& plan,
                                      const common::Submit& request);
   static bool is_enough(const Job& job, const common::Submit& request);
   common::Result<bool> answer_from_cache(const std::string& peer, const std::string& tenant,
-                                         const common::Submit& request, const common::Digest* key,
+                                         const common::Submit& request, const common::PlanKey* key,
                                          const std::string& machine);
   common::Result<bool> answer_with_neighbour(const std::string& peer, const common::Principal& who,
                                              const common::Submit& request,
@@ -146,6 +161,8 @@ class JobTable final : public TaskSink {
   bool may_begin(const Job& job);
   void claimed(farm::JobId job, const common::Digest& place, Claim claim);
   Job* find(farm::JobId id);
+  // Whether one was asked for in the same way.
+  bool has_job(const JobRequest& request);
   // The class that the job's workers are of, or would be if it began now.
   std::string class_of(const Job& job) const;
   // The oldest job for the plan that runs on workers of the class; while none of any class is

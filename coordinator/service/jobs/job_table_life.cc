@@ -8,6 +8,7 @@
 #include "common/base/cat.h"
 #include "common/base/log.h"
 #include "common/ir/hlir/graph_hash.h"
+#include "common/shard/shard.h"
 #include "common/wire/ir_codec.h"
 #include "coordinator/service/jobs/job_table.h"
 #include "coordinator/service/journal/search_steps.h"
@@ -84,6 +85,10 @@ void JobTable::admit(Job& job) {
 // An id is on the disk with the first job that has it: others may have it again after a restart.
 void JobTable::journal(Job& job) {
   farm::JobId id = job.request().id;
+  if (ShardJournals* shared = env_.shared.journals()) {
+    const JobRequest& request = job.request();
+    shared->begin(journal_name(id), common::shard_of(request.tenant, request.key.graph_hash));
+  }
   env_.commits.put(
       [request = job.request(), graph = job.graph(), last = last_id_](cache::Changes& changes) {
         journal_job(changes, request, graph.bytes);
@@ -257,7 +262,8 @@ bool JobTable::may_begin(const Job& job) {
   right.is_asked = true;
   ++rights_.asked;
   env_.shared.claim(
-      job.request().tenant, job.request().key.digest(), job.machine(),
+      {job.request().tenant, job.request().key.digest(), job.machine(),
+       job.request().key.graph_hash},
       [this, id, place = job.request().place()](Claim claim) { claimed(id, place, claim); });
   return false;
 }
@@ -292,6 +298,7 @@ void JobTable::sweep() {
     // Also where it never came: it may be on its way.
     if (rights_.by_job.erase(it->first) != 0) env_.shared.release(it->second->request().place());
     held_.erase(it->first);
+    env_.shared.end_journal(journal_name(it->first));
     const JobRequest& request = it->second->request();
     auto [from, to] = by_plan_.equal_range(common::place_of(request.tenant, request.key.digest()));
     by_plan_.erase(std::find_if(from, to, [&](const auto& e) { return e.second == it->first; }));

@@ -39,7 +39,6 @@ constexpr std::string_view kEndPrefix = "end-";
 constexpr uint64_t kEnd = 0;
 constexpr uint64_t kRerun = 1;
 
-std::string journal_name(farm::JobId job) { return cat(kOpenPrefix, job); }
 std::string end_name(farm::JobId job) { return cat(kEndPrefix, job); }
 
 void append(cache::Changes& changes, farm::JobId job, uint64_t sequence, std::string bytes) {
@@ -228,7 +227,24 @@ std::optional<farm::JobId> number_behind(std::string_view prefix, const std::str
   return error == std::errc() && stop == end ? std::optional(id) : std::nullopt;
 }
 
+Result<JournalledJob> parse_records(std::span<const cache::JobRecord> records) {
+  if (records.size() < kFirstRecord || records[0].sequence != kRequest ||
+      records[1].sequence != kGraph) {
+    return common::corrupt("its journal lacks the request or the graph");
+  }
+  JournalledJob job;
+  LFARM_ASSIGN_OR_RETURN(job.request, decode_request(records[0].bytes));
+  job.graph = common::to_bytes(common::as_bytes(records[1].bytes));
+  for (size_t i = kFirstRecord; i < records.size(); ++i) {
+    if (!take(records[i].bytes, job).ok()) ++job.damaged;
+  }
+  job.next_record = records.back().sequence + 1 - kFirstRecord;
+  return job;
+}
+
 }  // namespace
+
+std::string journal_name(farm::JobId job) { return cat(kOpenPrefix, job); }
 
 void journal_job(cache::Changes& changes, const JobRequest& request, common::ByteView graph) {
   append(changes, request.id, kRequest, encode_request(request));
@@ -291,19 +307,23 @@ void journal_removal(cache::Changes& changes, farm::JobId job) {
 }
 
 Result<JournalledJob> parse_journal(farm::JobId id, std::span<const cache::JobRecord> records) {
-  if (records.size() < kFirstRecord || records[0].sequence != kRequest ||
-      records[1].sequence != kGraph) {
-    return common::corrupt("its journal lacks the request or the graph");
-  }
-  JournalledJob job;
-  LFARM_ASSIGN_OR_RETURN(job.request, decode_request(records[0].bytes));
+  LFARM_ASSIGN_OR_RETURN(JournalledJob job, parse_records(records));
   if (job.request.id != id) return common::corrupt("its journal has another name");
-  job.graph = common::to_bytes(common::as_bytes(records[1].bytes));
-  for (size_t i = kFirstRecord; i < records.size(); ++i) {
-    if (!take(records[i].bytes, job).ok()) ++job.damaged;
-  }
-  job.next_record = records.back().sequence + 1 - kFirstRecord;
   return job;
+}
+
+Result<JournalledJob> parse_journal_as(farm::JobId id, std::span<const cache::JobRecord> records) {
+  LFARM_ASSIGN_OR_RETURN(JournalledJob job, parse_records(records));
+  job.request.id = id;
+  return job;
+}
+
+void journal_copy(cache::Changes& changes, const JobRequest& request,
+                  std::span<const cache::JobRecord> records) {
+  append(changes, request.id, kRequest, encode_request(request));
+  for (const cache::JobRecord& record : records) {
+    if (record.sequence != kRequest) append(changes, request.id, record.sequence, record.bytes);
+  }
 }
 
 Result<JournalledJob> read_journal(cache::Store& store, farm::JobId id) {

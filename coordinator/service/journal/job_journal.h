@@ -85,6 +85,9 @@ struct JournalledJob {
   uint64_t damaged = 0;                 // records that could not be read
 };
 
+// The journal's name in the store.
+std::string journal_name(farm::JobId job);
+
 // These add to what is written next. May be called from any thread.
 void journal_job(cache::Changes& changes, const JobRequest& request, common::ByteView graph);
 // Record `n` of the job: n from 0, each number once; a start takes kStartRecords. Of several
@@ -104,6 +107,12 @@ void journal_removal(cache::Changes& changes, farm::JobId job);
 // request or graph is damaged.
 common::Result<JournalledJob> parse_journal(farm::JobId job,
                                             std::span<const cache::JobRecord> records);
+// The same of a journal that another coordinator left, of a job that has this number from now on;
+// journal_copy() makes it this coordinator's own.
+common::Result<JournalledJob> parse_journal_as(farm::JobId job,
+                                               std::span<const cache::JobRecord> records);
+void journal_copy(cache::Changes& changes, const JobRequest& request,
+                  std::span<const cache::JobRecord> records);
 // The same of a closed journal's end. kInvalidInput when there is none.
 common::Result<JobEnd> parse_end(farm::JobId job, std::span<const cache::JobRecord> records);
 

@@ -32,6 +32,11 @@ void Commits::put(Write write, Done done) {
   if (is_first) changed_.notify_all();
 }
 
+void Commits::observe(Observer observer) {
+  std::lock_guard lock(observing_);
+  observer_ = std::move(observer);
+}
+
 void Commits::probe() {
   {
     std::lock_guard lock(mutex_);
@@ -91,6 +96,8 @@ common::Status Commits::write(std::vector<Entry>& group) {
     if (!pause(ms)) break;
     status = store_.commit(changes);
   }
+  std::lock_guard lock(observing_);
+  if (status.ok() && observer_) observer_(changes);
   return status;
 }
 

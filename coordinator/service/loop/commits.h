@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <functional>
 #include <mutex>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -31,6 +32,10 @@ class Commits {
   // What is put first reaches the disk first, or together. What the disk does not take is tried
   // again, ever less often, until it does: a full disk may be emptied.
   void put(Write write, Done done);
+  // Sees what was written, on the writing thread, before its Done is called; an empty one ends
+  // that.
+  using Observer = std::function<void(std::span<const cache::Changes> changes)>;
+  void observe(Observer observer);
   // Where nothing waits, writes something, to learn whether the disk takes it again.
   void probe();
   // Readable when deliver() has something to do.
@@ -55,7 +60,9 @@ class Commits {
   bool pause(int64_t ms);
 
   cache::Store& store_;
-  std::mutex mutex_;
+  std::mutex observing_;  // guards what follows
+  Observer observer_;
+  std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   std::condition_variable emptied_;
   std::vector<Entry> waiting_;

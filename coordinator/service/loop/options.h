@@ -35,6 +35,15 @@ struct SharedTierOptions {
   int64_t notes_ms = 10'000;        // between notes for the replica that takes over
 };
 
+// Several coordinators that serve one farm, each the shards that it holds (coordinator/shards).
+struct ShardingOptions {
+  bool is_on = false;
+  std::string identity;          // unlike that of any other coordinator; no spaces
+  std::string advertise;         // the endpoint that clients are sent to; empty: as it was bound
+  int64_t duration_ms = 15'000;  // after which others take the shards of a coordinator that died
+  int64_t replicas = 0;          // of the server, that must have a change before it counts
+};
+
 // Who may connect, and what the farm signs with.
 struct AccessOptions {
   // Transport security; always on where the endpoint is reachable from other machines.
@@ -102,6 +111,7 @@ struct ServiceOptions {
   KeptLimits kept;
   BackupOptions backups;
   SharedTierOptions shared;
+  ShardingOptions sharding;
   SearchFactory create_search;
 
   // How long a request waits for a worker of its target, by the wait it asks for (0: the farm's).

@@ -76,9 +76,10 @@ std::optional<ClaimText> decode_claim(const std::string& text) {
 
 }  // namespace
 
-PeerPlans::PeerPlans(cache::RemoteStore& remote, cache::Store& store,
+PeerPlans::PeerPlans(cache::RemoteStore& remote, PlanRecords& records, cache::Store& store,
                      const PlanRepository& repository, PeerTrust trust, int64_t claim_ms)
     : remote_(remote),
+      records_(records),
       store_(store),
       repository_(repository),
       trust_(std::move(trust)),
@@ -139,25 +140,22 @@ Result<PeerPlans::Opened> PeerPlans::open(const std::string& bytes, const std::s
   return opened;
 }
 
-Result<bool> PeerPlans::bring(const std::string& tenant, const Digest& plan_key,
-                              const std::string& machine) {
-  LFARM_ASSIGN_OR_RETURN(
-      auto bytes, remote_.get(RemoteRecord::kPlan, common::place_of(tenant, plan_key, machine)));
+Result<bool> PeerPlans::bring(const PlanPlace& place) {
+  LFARM_ASSIGN_OR_RETURN(auto bytes, records_.get(place));
   if (!bytes) return false;
-  LFARM_ASSIGN_OR_RETURN(Opened opened, open(*bytes, tenant, plan_key, machine));
+  LFARM_ASSIGN_OR_RETURN(Opened opened, open(*bytes, place.tenant, place.plan_key, place.machine));
   LFARM_ASSIGN_OR_RETURN(auto objects, remote_.get_objects(opened.plan.objects));
   if (!objects) return false;
   for (const std::string& object : *objects) {
     LFARM_ASSIGN_OR_RETURN([[maybe_unused]] Digest digest, store_.put_blob(object));
   }
   LFARM_ASSIGN_OR_RETURN([[maybe_unused]] common::Digest id,
-                         repository_.keep(tenant, opened.plan, KeptPlan{}));
+                         repository_.keep(place.tenant, opened.plan, KeptPlan{}));
   return true;
 }
 
-bool PeerPlans::fetch(const std::string& tenant, const Digest& plan_key,
-                      const std::string& machine) {
-  auto brought = bring(tenant, plan_key, machine);
+bool PeerPlans::fetch(const PlanPlace& place) {
+  auto brought = bring(place);
   // What the network does is the remote store's to tell.
   bool is_lie = !brought.ok() && brought.error().code != Code::kUnavailable &&
                 brought.error().code != Code::kTimedOut;
@@ -168,14 +166,12 @@ bool PeerPlans::fetch(const std::string& tenant, const Digest& plan_key,
   return found;
 }
 
-Status PeerPlans::offer(const std::string& tenant, const Digest& plan_key,
-                        const std::string& machine) {
-  Digest place = common::place_of(tenant, plan_key, machine);
-  LFARM_ASSIGN_OR_RETURN(auto stored, store_.get_plan(place, cache::Lookup::kInspect));
+Status PeerPlans::offer(const PlanPlace& place) {
+  LFARM_ASSIGN_OR_RETURN(auto stored, store_.get_plan(place.digest(), cache::Lookup::kInspect));
   if (!stored) return {};
-  LFARM_ASSIGN_OR_RETURN(auto there, remote_.get(RemoteRecord::kPlan, place));
+  LFARM_ASSIGN_OR_RETURN(auto there, records_.get(place));
   if (there) {
-    auto opened = open(*there, tenant, plan_key, machine);
+    auto opened = open(*there, place.tenant, place.plan_key, place.machine);
     if (opened.ok() && opened->plan.provenance.best_ns <= stored->facts.best_ns) {
       LFARM_ASSIGN_OR_RETURN(bool is_whole, remote_.has_objects(opened->plan.objects));
       if (is_whole) return {};
@@ -192,10 +188,51 @@ Status PeerPlans::offer(const std::string& tenant, const Digest& plan_key,
   }
   std::vector<cache::RemoteObject> objects;
   for (size_t i = 0; i < bytes.size(); ++i) objects.push_back({digests[i], bytes[i]});
-  LFARM_RETURN_IF_ERROR(remote_.put_plan(place, stored->bytes, objects));
+  LFARM_RETURN_IF_ERROR(records_.put(place, stored->bytes, objects));
   std::lock_guard lock(mutex_);
   ++counts_.offered;
   return {};
+}
+
+// Of a plan of this store; empty where it went meanwhile, cannot be read, or is not the last one of
+// its search.
+Result<std::optional<PlanPlace>> PeerPlans::place_of_kept(const Digest& key,
+                                                          const Digest& graph_hash) {
+  LFARM_ASSIGN_OR_RETURN(auto stored, store_.get_plan(key, cache::Lookup::kInspect));
+  if (!stored) return std::optional<PlanPlace>();
+  auto outer = common::decode_sealed(common::as_bytes(stored->bytes));
+  if (!outer.ok()) return std::optional<PlanPlace>();
+  auto grant = common::decode_grant(outer->bytes);
+  if (!grant.ok()) return std::optional<PlanPlace>();
+  auto plan = common::decode_plan(grant->plan);
+  if (!plan.ok() || plan->provenance.is_interim) return std::optional<PlanPlace>();
+  return std::optional(
+      PlanPlace{grant->tenant, plan->key.digest(), plan->provenance.machine, graph_hash});
+}
+
+std::map<uint32_t, Error> PeerPlans::reconcile(const std::set<uint32_t>& shards) {
+  std::map<uint32_t, Error> failed;
+  auto all = store_.list_plans();
+  if (!all.ok()) {
+    for (uint32_t shard : shards) failed.emplace(shard, all.error());
+    return failed;
+  }
+  for (const cache::PlanListing& one : *all) {
+    auto place = place_of_kept(one.facts.key, one.facts.graph_hash);
+    if (!place.ok()) {
+      common::log_warning(cat("a plan is not compared: ", place.error().message));
+      continue;
+    }
+    if (!*place || !shards.contains((*place)->shard())) continue;
+    if (failed.contains((*place)->shard())) continue;
+    (void)fetch(**place);
+    Status offered = offer(**place);
+    // One that cannot be shared at all, such as a plan that is too large, holds up no other.
+    bool is_away = !offered.ok() && (offered.error().code == Code::kUnavailable ||
+                                     offered.error().code == Code::kTimedOut);
+    if (is_away) failed.emplace((*place)->shard(), offered.error());
+  }
+  return failed;
 }
 
 // ---- Who searches ------------------------------------------------------------------------------
@@ -232,10 +269,11 @@ void PeerPlans::hold(const Digest& place, std::string claim) {
   (void)remote_.release(place, claim);
 }
 
-Claim PeerPlans::claim(const std::string& tenant, const Digest& plan_key,
-                       const std::string& machine) {
-  if (fetch(tenant, plan_key, machine)) return Claim::kFound;
-  Digest place = common::place_of(tenant, plan_key, machine);
+Claim PeerPlans::claim(const PlanPlace& plan) {
+  if (fetch(plan)) return Claim::kFound;
+  // Whoever holds a shard is the only one that searches for its graphs.
+  if (records_.are_sharded()) return Claim::kOurs;
+  Digest place = plan.digest();
   std::string mine = claim_text(place);
   auto claimed = remote_.claim(place, mine, claim_ms_);
   if (!claimed.ok()) return Claim::kOurs;
@@ -377,12 +415,34 @@ Status PeerPlans::publish_revocations(const std::vector<Digest>& ids,
 
 // What stands there may be a better plan by now.
 Status PeerPlans::remove_revoked(const Digest& place) {
+  // Nobody takes a revoked plan from its shard; the holder's next one replaces it.
+  if (records_.are_sharded()) return {};
   LFARM_ASSIGN_OR_RETURN(auto bytes, remote_.get(RemoteRecord::kPlan, place));
   if (!bytes) return {};
   auto outer = common::decode_sealed(common::as_bytes(*bytes));
   if (!outer.ok() || !is_revoked(common::digest_of(outer->bytes))) return {};
   return remote_.remove(RemoteRecord::kPlan, place);
 }
+
+namespace {
+
+// Adds the ids of this store's plans that have one of the names, once each.
+Status add_kept(cache::Store& store, const std::set<Digest>& named, std::vector<Digest>& plans) {
+  for (const Digest& name : named) {
+    LFARM_ASSIGN_OR_RETURN(std::vector<Digest> places, store.plans_named(name));
+    for (const Digest& place : places) {
+      auto stored = store.get_plan(place, cache::Lookup::kInspect);
+      if (!stored.ok() || !*stored) continue;
+      const Digest& id = (*stored)->facts.plan_id;
+      auto outer = common::decode_sealed(common::as_bytes((*stored)->bytes));
+      bool is_named = id == name || (outer.ok() && common::digest_of(outer->bytes) == name);
+      if (is_named && !common::contains(plans, id)) plans.push_back(id);
+    }
+  }
+  return {};
+}
+
+}  // namespace
 
 PeerPlans::News PeerPlans::learn_revocations() {
   News news;
@@ -392,7 +452,10 @@ PeerPlans::News PeerPlans::learn_revocations() {
   farms.push_back(trust_.own.public_key());
   for (const common::PublicKey& peer : farms) {
     auto bytes = remote_.get(RemoteRecord::kRevocations, place_of_list(peer));
-    if (!bytes.ok()) continue;
+    if (!bytes.ok()) {
+      news.is_whole = false;
+      continue;
+    }
     bool is_own = peer == trust_.own.public_key();
     if (!*bytes) {
       std::lock_guard lock(mutex_);
@@ -437,22 +500,12 @@ PeerPlans::News PeerPlans::learn_revocations() {
     common::log_warning(cat("revocations are not kept: ", kept.error().message));
     news.lists.clear();  // and looked at again
   }
-  for (const Digest& name : named) {
-    auto places = store_.plans_named(name);
-    if (!places.ok()) {
-      common::log_warning(cat("cannot look for what was revoked: ", places.error().message));
-      return {};
-    }
-    for (const Digest& place : *places) {
-      auto stored = store_.get_plan(place, cache::Lookup::kInspect);
-      if (!stored.ok() || !*stored) continue;
-      const Digest& id = (*stored)->facts.plan_id;
-      auto outer = common::decode_sealed(common::as_bytes((*stored)->bytes));
-      bool is_named = id == name || (outer.ok() && common::digest_of(outer->bytes) == name);
-      if (is_named && !common::contains(news.plans, id)) news.plans.push_back(id);
-    }
-  }
-  return news;
+  Status found = add_kept(store_, named, news.plans);
+  if (found.ok()) return news;
+  common::log_warning(cat("cannot look for what was revoked: ", found.error().message));
+  News nothing;
+  nothing.is_whole = false;
+  return nothing;
 }
 
 void PeerPlans::note_applied(const News& news) {

@@ -16,6 +16,7 @@
 #include "cache/store/store.h"
 #include "common/base/signing.h"
 #include "coordinator/service/loop/options.h"
+#include "coordinator/service/plans/plan_records.h"
 #include "coordinator/service/plans/plan_repository.h"
 
 namespace coordinator::service {
@@ -45,19 +46,21 @@ struct PeerCounts {
 // signs what it takes, for its clients, so that ids differ; revocations name id and content.
 class PeerPlans {
  public:
-  PeerPlans(cache::RemoteStore& remote, cache::Store& store, const PlanRepository& repository,
-            PeerTrust trust, int64_t claim_ms);
+  PeerPlans(cache::RemoteStore& remote, PlanRecords& records, cache::Store& store,
+            const PlanRepository& repository, PeerTrust trust, int64_t claim_ms);
 
   // Brings the plan into this farm's store, signed for its clients. False when the shared store has
   // none, or none that can be believed or used.
-  bool fetch(const std::string& tenant, const common::Digest& plan_key, const std::string& machine);
+  bool fetch(const PlanPlace& place);
   // Shares the tenant's plan, unless an equal or faster one is there.
-  common::Status offer(const std::string& tenant, const common::Digest& plan_key,
-                       const std::string& machine);
+  common::Status offer(const PlanPlace& place);
+  // For the plans of these shards that this coordinator's store has: the faster one of it and of
+  // the shared store's comes into both. Returns the shards of which not all plans were compared,
+  // since the shared store did not answer or another coordinator has the shard.
+  std::map<uint32_t, common::Error> reconcile(const std::set<uint32_t>& shards);
 
   // Looks for the plan, else asks for the right to search for it.
-  Claim claim(const std::string& tenant, const common::Digest& plan_key,
-              const std::string& machine);
+  Claim claim(const PlanPlace& place);
   // Of every claim that this farm has.
   void renew_claims();
   void release(const common::Digest& place);
@@ -73,6 +76,7 @@ class PeerPlans {
   struct News {
     std::vector<common::Digest> plans;
     std::map<common::Digest, common::Digest> lists;  // farm's key -> list
+    bool is_whole = true;                            // every list that there is was read
     bool own_is_short = false;  // the list in this farm's name lacks what it has withdrawn
   };
   News learn_revocations();
@@ -90,8 +94,9 @@ class PeerPlans {
   };
   common::Result<Opened> open(const std::string& bytes, const std::string& tenant,
                               const common::Digest& plan_key, const std::string& machine) const;
-  common::Result<bool> bring(const std::string& tenant, const common::Digest& plan_key,
-                             const std::string& machine);
+  common::Result<bool> bring(const PlanPlace& place);
+  common::Result<std::optional<PlanPlace>> place_of_kept(const common::Digest& place,
+                                                         const common::Digest& graph_hash);
   common::Status remove_revoked(const common::Digest& place);
   bool is_trusted(const common::PublicKey& signer) const;
   bool is_revoked(const common::Digest& id) const;
@@ -105,6 +110,7 @@ class PeerPlans {
   void refuse(const std::string& what);
 
   cache::RemoteStore& remote_;
+  PlanRecords& records_;
   cache::Store& store_;
   const PlanRepository& repository_;
   const PeerTrust trust_;

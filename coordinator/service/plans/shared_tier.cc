@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <thread>
 #include <utility>
 
 #include "common/base/cat.h"
@@ -19,12 +20,12 @@ using common::Status;
 namespace {
 
 constexpr int64_t kNsPerMs = 1'000'000;
-// A server that keeps one thread waiting does not hold up the question of another.
-constexpr size_t kAskingThreads = 2;
 constexpr size_t kPasswordBytesMax = 4096;
 // Objects may take longer than the question for the plan.
 constexpr int64_t kTransferFactor = 10;
 constexpr std::chrono::milliseconds kFarewell{1'000};
+// Before a store that does not answer is tried again.
+constexpr std::chrono::milliseconds kDeliveryPause{100};
 constexpr int64_t kClaimsRenewedInATerm = 3;
 
 Result<std::string> read_password(const std::string& path) {
@@ -57,18 +58,28 @@ Result<SharedTierSetup> check_shared_tier(const SharedTierOptions& options) {
 }
 
 SharedTier::Link::Link(const SharedTierSetup& setup, const common::SigningKey& key,
-                       cache::Store& store, PlanRepository& plans)
+                       cache::Store& store, PlanRepository& plans, Sharding* sharding,
+                       const common::Clock& clock)
     : remote(setup.remote),
-      peers(remote, store, plans, trust_of(setup.options, key), setup.options.claim_ms),
+      records(remote, sharding),
+      peers(remote, records, store, plans, trust_of(setup.options, key), setup.options.claim_ms),
       notes(remote, store, key),
-      asking(kAskingThreads),
-      pushing(1) {}
+      questions(clock, setup.options.wait_ms) {}
 
 SharedTier::SharedTier(const SharedTierSetup& setup, const common::SigningKey& key,
                        cache::Store& store, PlanRepository& plans, Tenants& tenants,
-                       const common::Clock& clock)
-    : options_(setup.options), store_(store), plans_(plans), tenants_(tenants), clock_(clock) {
-  if (!options_.address.empty()) link_ = std::make_unique<Link>(setup, key, store, plans);
+                       const common::Clock& clock, Sharding* sharding)
+    : options_(setup.options),
+      store_(store),
+      plans_(plans),
+      tenants_(tenants),
+      clock_(clock),
+      sharding_(sharding) {
+  if (options_.address.empty()) return;
+  link_ = std::make_unique<Link>(setup, key, store, plans, sharding, clock);
+  if (sharding == nullptr) return;
+  preparation_ = std::make_unique<ShardPreparation>(
+      *sharding, link_->peers, clock, [this](const PeerPlans::News& news) { apply(news); });
 }
 
 SharedTier::~SharedTier() = default;
@@ -90,66 +101,42 @@ Status SharedTier::begin() {
 
 // ---- Questions ---------------------------------------------------------------------------------
 
-void SharedTier::fetch(const std::string& tenant, const Digest& plan_key,
-                       const std::string& machine, Done done) {
+void SharedTier::fetch(const PlanPlace& place, Done done) {
   if (!link_) return done(false);
   // Then those that share theirs with the tenant, of which the plans makes a copy.
-  std::vector<std::string> owners{tenant};
-  auto sharing = plans_.owners_for(tenant, plan_key);
-  if (sharing.ok()) owners.insert(owners.end(), sharing->begin(), sharing->end());
-  Digest what =
-      common::Hasher().text("fetch").digest(common::place_of(tenant, plan_key, machine)).finish();
+  std::vector<PlanPlace> places{place};
+  auto sharing = plans_.owners_for(place.tenant, place.plan_key);
+  if (sharing.ok()) {
+    for (const std::string& owner : *sharing) {
+      places.push_back({owner, place.plan_key, place.machine, place.graph_hash});
+    }
+  }
+  Digest what = common::Hasher().text("fetch").digest(place.digest()).finish();
   ask(
       what, [done = std::move(done)](Claim claim) { done(claim == Claim::kFound); },
-      [this, owners = std::move(owners), plan_key, machine] {
-        for (const std::string& owner : owners) {
-          if (link_->peers.fetch(owner, plan_key, machine)) return Claim::kFound;
+      [this, places = std::move(places)] {
+        for (const PlanPlace& one : places) {
+          if (link_->peers.fetch(one)) return Claim::kFound;
         }
         return Claim::kOurs;
       },
       [](Claim) {});
 }
 
-void SharedTier::claim(const std::string& tenant, const Digest& plan_key,
-                       const std::string& machine, Claimed done) {
-  Digest what =
-      common::Hasher().text("claim").digest(common::place_of(tenant, plan_key, machine)).finish();
+void SharedTier::claim(const PlanPlace& place, Claimed done) {
+  Digest what = common::Hasher().text("claim").digest(place.digest()).finish();
   // A right that comes when nobody waits for it any more would be renewed for ever.
-  auto late = [this, place = common::place_of(tenant, plan_key, machine)](Claim claim) {
-    if (claim == Claim::kOurs) release(place);
+  auto late = [this, digest = place.digest()](Claim claim) {
+    if (claim == Claim::kOurs) release(digest);
   };
   ask(
-      what, std::move(done),
-      [this, tenant, plan_key, machine] { return link_->peers.claim(tenant, plan_key, machine); },
-      late);
+      what, std::move(done), [this, place] { return link_->peers.claim(place); }, late);
 }
 
 void SharedTier::ask(const Digest& what, Claimed done, std::function<Claim()> question,
                      Claimed late) {
-  if (!link_ || link_->remote.rests() || asked_ >= kQuestionsMax) return done(Claim::kOurs);
-  auto [known, is_new] = questions_.try_emplace(what);
-  known->second.waiting.push_back(std::move(done));
-  if (!is_new) return;
-  known->second.deadline_ns = clock_.now_ns() + options_.wait_ms * kNsPerMs;
-  ++asked_;
-  link_->asking.start(
-      [this, what, question = std::move(question), late = std::move(late)]() -> Background::Done {
-        Claim claim = question();
-        return [this, what, claim, late] {
-          --asked_;
-          if (!answer(what, claim)) late(claim);
-        };
-      });
-}
-
-// Of a question whose time was up nobody waits any more; what it brought serves the next request.
-bool SharedTier::answer(const Digest& what, Claim claim) {
-  auto found = questions_.find(what);
-  if (found == questions_.end()) return false;
-  std::vector<Claimed> waiting = std::move(found->second.waiting);
-  questions_.erase(found);
-  for (const Claimed& done : waiting) done(claim);
-  return true;
+  if (!link_ || link_->remote.rests()) return done(Claim::kOurs);
+  link_->questions.ask(what, std::move(done), std::move(question), std::move(late));
 }
 
 // ---- What other farms are told -----------------------------------------------------------------
@@ -162,26 +149,60 @@ void SharedTier::push(std::function<void()> work) {
   });
 }
 
-void SharedTier::offer(const std::string& tenant, const Digest& plan_key,
-                       const std::string& machine) {
+void SharedTier::offer(const PlanPlace& place) {
   if (!link_) return;
   if (pushes_ >= kPushesMax) {
     ++dropped_;
     return;
   }
-  push([this, tenant, plan_key, machine] {
-    Status offered = link_->peers.offer(tenant, plan_key, machine);
-    bool is_news = !offered.ok() && offered.error().code != common::Code::kUnavailable &&
-                   offered.error().code != common::Code::kTimedOut;
-    if (is_news) {
-      common::log_warning(
-          cat("plan key ", plan_key.short_hex(), " is not shared: ", offered.error().message));
+  ++pushes_;
+  link_->pushing.start([this, place]() -> Background::Done {
+    Status offered = link_->peers.offer(place);
+    bool is_away = !offered.ok() && (offered.error().code == common::Code::kUnavailable ||
+                                     offered.error().code == common::Code::kTimedOut);
+    if (!offered.ok() && !is_away) {
+      common::log_warning(cat("plan key ", place.plan_key.short_hex(),
+                              " is not shared: ", offered.error().message));
     }
+    return [this, place, is_away] {
+      --pushes_;
+      if (is_away && preparation_) preparation_->again(place.shard());
+    };
   });
 }
 
 void SharedTier::release(const Digest& place) {
   if (link_) push([this, place] { link_->peers.release(place); });
+}
+
+void SharedTier::deliver_plan(const PlanPlace& place, std::function<void()> done) {
+  ++pushes_;
+  link_->pushing.start([this, place, done = std::move(done)]() mutable -> Background::Done {
+    Status offered = link_->peers.offer(place);
+    bool is_away = !offered.ok() && (offered.error().code == common::Code::kUnavailable ||
+                                     offered.error().code == common::Code::kTimedOut);
+    bool goes_on = is_away && sharding_->keeper.holds(place.shard());
+    if (goes_on) std::this_thread::sleep_for(kDeliveryPause);
+    if (!offered.ok() && !goes_on) {
+      common::log_warning(cat("plan key ", place.plan_key.short_hex(),
+                              " is not in the engine: ", offered.error().message));
+    }
+    return [this, place, goes_on, is_away, done = std::move(done)]() mutable {
+      --pushes_;
+      if (goes_on) return deliver_plan(place, std::move(done));
+      if (!is_away) done();
+    };
+  });
+}
+
+void SharedTier::end_journal(const std::string& job) {
+  if (sharding_ == nullptr) return;
+  push([this, job] { sharding_->journals.end(job); });
+}
+
+void SharedTier::remove_journal(uint32_t shard, const ShardJournal& journal) {
+  if (sharding_ == nullptr) return;
+  push([this, shard, journal] { sharding_->journals.remove(shard, journal); });
 }
 
 void SharedTier::revoked(const std::vector<Digest>& ids) {
@@ -270,31 +291,27 @@ std::optional<double> SharedTier::revocations_age_s(int64_t now_ns) const {
   return static_cast<double>(now_ns - revocations_.read_ns) * 1e-9;
 }
 
-int SharedTier::answers_fd() const { return link_ ? link_->asking.fd() : -1; }
+int SharedTier::answers_fd() const { return link_ ? link_->questions.fd() : -1; }
 int SharedTier::pushes_fd() const { return link_ ? link_->pushing.fd() : -1; }
+int SharedTier::shards_fd() const { return preparation_ ? preparation_->fd() : -1; }
 
 void SharedTier::deliver() {
   if (!link_) return;
-  link_->asking.deliver();
+  link_->questions.deliver();
   link_->pushing.deliver();
+  if (preparation_) preparation_->deliver();
 }
 
 void SharedTier::turn(int64_t now_ns) {
   if (!link_) return;
-  std::vector<Digest> expired;
-  for (const auto& [what, question] : questions_) {
-    if (now_ns >= question.deadline_ns) expired.push_back(what);
-  }
-  for (const Digest& what : expired) {
-    late_ += questions_.at(what).waiting.size();
-    answer(what, Claim::kOurs);
-  }
+  link_->questions.expire(now_ns);
   if (now_ns >= renew_ns_) {
     renew_ns_ = now_ns + options_.claim_ms * kNsPerMs / kClaimsRenewedInATerm;
     push([this] { link_->peers.renew_claims(); });
   }
   if (!revocations_.is_looking && now_ns >= revocations_.look_ns) look_for_revocations();
   if (!noting_ && now_ns >= note_ns_) leave_notes();
+  if (preparation_) preparation_->turn(now_ns);
 }
 
 void SharedTier::wind_up() {
@@ -313,7 +330,7 @@ SharedTierFacts SharedTier::facts() const {
   facts.address = link_->remote.address();
   facts.health = link_->remote.health();
   facts.counts = link_->peers.counts();
-  facts.late = late_;
+  facts.late = link_->questions.late();
   facts.dropped = dropped_;
   facts.state = !facts.health.trouble.empty()    ? cat("not used: ", facts.health.trouble)
                 : !facts.health.refusing.empty() ? cat("takes no plans: ", facts.health.refusing)

@@ -7,7 +7,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "cache/remote/remote_store.h"
@@ -17,9 +16,13 @@
 #include "coordinator/service/loop/background.h"
 #include "coordinator/service/loop/options.h"
 #include "coordinator/service/plans/peer_plans.h"
+#include "coordinator/service/plans/plan_records.h"
 #include "coordinator/service/plans/plan_repository.h"
 #include "coordinator/service/plans/replica_notes.h"
+#include "coordinator/service/plans/shard_preparation.h"
+#include "coordinator/service/plans/shared_questions.h"
 #include "coordinator/service/plans/tenants.h"
+#include "coordinator/service/shards/sharding.h"
 
 namespace coordinator::service {
 
@@ -47,8 +50,10 @@ class SharedTier {
   using Done = std::function<void(bool found)>;
   using Claimed = std::function<void(Claim)>;
 
+  // `sharding`: null where one coordinator serves everything.
   SharedTier(const SharedTierSetup& setup, const common::SigningKey& key, cache::Store& store,
-             PlanRepository& plans, Tenants& tenants, const common::Clock& clock);
+             PlanRepository& plans, Tenants& tenants, const common::Clock& clock,
+             Sharding* sharding = nullptr);
   ~SharedTier();
   SharedTier(const SharedTier&) = delete;
   SharedTier& operator=(const SharedTier&) = delete;
@@ -60,15 +65,16 @@ class SharedTier {
 
   // Calls `done`, once, when the plan has come or is known not to, or the time is up; maybe before
   // this returns. Requests for one plan share one question.
-  void fetch(const std::string& tenant, const common::Digest& plan_key, const std::string& machine,
-             Done done);
+  void fetch(const PlanPlace& place, Done done);
   // The same for the right to search; the store's silence is a yes.
-  void claim(const std::string& tenant, const common::Digest& plan_key, const std::string& machine,
-             Claimed done);
+  void claim(const PlanPlace& place, Claimed done);
   // Gives the right back, after what was offered before has gone.
   void release(const common::Digest& place);
   // Shares a plan of this farm's store, in the background.
-  void offer(const std::string& tenant, const common::Digest& plan_key, const std::string& machine);
+  void offer(const PlanPlace& place);
+  // The same where shards are served, and calls `done` once the engine has the plan, or never takes
+  // it, as one that is too large; not where another coordinator takes the shard first.
+  void deliver_plan(const PlanPlace& place, std::function<void()> done);
   // Tells the other farms, in the background.
   void revoked(const std::vector<common::Digest>& ids);
   // Has the next replica's notes written on the next turn: something changed that was acknowledged.
@@ -77,13 +83,26 @@ class SharedTier {
   // Readable when deliver() has something to do; -1: never.
   int answers_fd() const;
   int pushes_fd() const;
+  int shards_fd() const;
   void deliver();
   // Time-outs, claims to renew, looks for revocations. To be called on every turn of the loop.
   void turn(int64_t now_ns);
   // Whether somebody waits, so that turn() must be called soon.
-  bool waited_for() const { return !questions_.empty(); }
+  bool waited_for() const { return link_ && link_->questions.waited_for(); }
   // Lets what was offered go out, and gives all claims back, for a short while.
   void wind_up();
+
+  // Null where one coordinator serves everything.
+  ShardKeeper* keeper() const { return sharding_ == nullptr ? nullptr : &sharding_->keeper; }
+  ShardJournals* journals() const { return sharding_ == nullptr ? nullptr : &sharding_->journals; }
+  // The job's journal goes from the engine, behind the plans that were offered before.
+  void end_journal(const std::string& job);
+  // The same of a journal of the shard with which nobody goes on.
+  void remove_journal(uint32_t shard, const ShardJournal& journal);
+  // Null where one coordinator serves everything.
+  ShardPreparation* preparation() const { return preparation_.get(); }
+  // Whether plans that were offered are still on their way.
+  bool is_pushing() const { return pushes_ > 0; }
 
   SharedTierFacts facts() const;
   // Since what other farms revoked was last read, the shared store answering, or since begin();
@@ -91,20 +110,16 @@ class SharedTier {
   std::optional<double> revocations_age_s(int64_t now_ns) const;
 
  private:
-  // A question under way, and who waits for it.
-  struct Question {
-    std::vector<Claimed> waiting;
-    int64_t deadline_ns = 0;
-  };
   // The other side and the threads that talk to it.
   struct Link {
     Link(const SharedTierSetup& setup, const common::SigningKey& key, cache::Store& store,
-         PlanRepository& plans);
+         PlanRepository& plans, Sharding* sharding, const common::Clock& clock);
     cache::RemoteStore remote;
+    PlanRecords records;
     PeerPlans peers;
     ReplicaNotes notes;
-    Background asking;
-    Background pushing;
+    SharedQuestions questions;
+    Background pushing{1};
   };
   // What this farm and the others tell each other of them.
   struct Revocations {
@@ -113,9 +128,8 @@ class SharedTier {
     int64_t look_ns = 0;           // when to look next
     int64_t read_ns = 0;           // when what others revoked was read last
   };
-  // `late`: what becomes of an answer that nobody waits for any more.
+  // See SharedQuestions.
   void ask(const common::Digest& what, Claimed done, std::function<Claim()> question, Claimed late);
-  bool answer(const common::Digest& what, Claim claim);
   void push(std::function<void()> work);
   void publish(std::vector<common::Digest> ids);
   void look_for_revocations();
@@ -124,20 +138,19 @@ class SharedTier {
   void adopt(const ReplicaNotes::Usages& usages);
 
   static constexpr size_t kPushesMax = 1'024;
-  static constexpr size_t kQuestionsMax = 4'096;
   const SharedTierOptions options_;
   cache::Store& store_;
   PlanRepository& plans_;
   Tenants& tenants_;
   const common::Clock& clock_;
-  std::unordered_map<common::Digest, Question> questions_;
-  size_t asked_ = 0;   // questions that are with the threads, whoever still waits for them
+  Sharding* const sharding_;
   size_t pushes_ = 0;  // that have not ended
   Revocations revocations_;
   bool noting_ = false;
   int64_t renew_ns_ = 0, note_ns_ = 0;
-  uint64_t late_ = 0, dropped_ = 0;
-  std::unique_ptr<Link> link_;  // last, so that its threads end first
+  uint64_t dropped_ = 0;
+  std::unique_ptr<Link> link_;                     // last but one, so that its threads end first
+  std::unique_ptr<ShardPreparation> preparation_;  // null where one coordinator serves everything
 };
 
 }  // namespace coordinator::service

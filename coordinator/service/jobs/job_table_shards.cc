@@ -1,0 +1,88 @@
+// Jobs of shards: left to the coordinator that takes a shard over, and taken from the one before.
+#include <memory>
+#include <utility>
+
+#include "common/base/cat.h"
+#include "common/base/log.h"
+#include "common/shard/shard.h"
+#include "coordinator/service/jobs/job_table.h"
+#include "coordinator/service/journal/job_journal.h"
+
+namespace coordinator::service {
+
+using common::cat;
+using common::Digest;
+using common::Error;
+using common::Status;
+
+bool JobTable::has_job(const JobRequest& request) {
+  auto [from, to] = by_plan_.equal_range(common::place_of(request.tenant, request.key.digest()));
+  return std::any_of(from, to, [&](const auto& entry) {
+    const Job* job = find(entry.second);
+    return job != nullptr && job->request().machine == request.machine;
+  });
+}
+
+void JobTable::take_over(uint32_t shard, const ShardJournal& there) {
+  farm::JobId id = last_id_ + 1;
+  auto journal = parse_journal_as(id, there.records);
+  bool is_whole = journal.ok() && is_current(*journal);
+  // Two journals of one job, where the removal of one was cut short.
+  if (!is_whole || has_job(journal->request)) {
+    common::log_info(cat("nobody goes on with a job of shard ", shard, ": ",
+                         journal.ok() ? "its plan is there or it is of an earlier compiler"
+                                      : journal.error().message));
+    return env_.shared.remove_journal(shard, there);
+  }
+  last_id_ = id;
+  env_.shared.journals()->go_on(journal_name(id), shard, there);
+  auto records = std::make_shared<const std::vector<cache::JobRecord>>(there.records);
+  env_.commits.put(
+      [request = journal->request, records, id](cache::Changes& changes) {
+        journal_copy(changes, request, *records);
+        changes.named.push_back({kLastJobName, cat(id)});
+      },
+      [id](const Status& written) {
+        if (written.ok()) return;
+        common::log_warning(cat("a job's journal is incomplete: ", written.error().message),
+                            {{"job", id}});
+      });
+  go_on(std::move(*journal), {});
+  rounds_.has_news = true;
+}
+
+// What is on its way to the disk goes to the engine, too.
+void JobTable::leave_journal(farm::JobId id) {
+  ShardJournals* shared = env_.shared.journals();
+  if (shared == nullptr) return;
+  shared->leave(journal_name(id));
+  env_.commits.put([](cache::Changes&) {},
+                   [shared, id](const Status&) { shared->left(journal_name(id)); });
+}
+
+void JobTable::end_shards(const std::function<bool(uint32_t shard)>& ends, const Error& error,
+                          uint32_t again_ms) {
+  auto is_there = [&](const std::string& tenant, const Digest& graph_hash) {
+    return ends(common::shard_of(tenant, graph_hash));
+  };
+  for (auto& [id, job] : jobs_) {
+    const JobRequest& request = job->request();
+    if (!is_there(request.tenant, request.key.graph_hash)) continue;
+    if (job->phase() == Phase::kEnded) continue;
+    leave_journal(id);
+    job->hand_over(error, again_ms);
+  }
+  auto send_away = [&](std::vector<Parked>& waiting) {
+    std::erase_if(waiting, [&](const Parked& one) {
+      if (!is_there(one.who.tenant, one.request.graph_hash)) return false;
+      env_.outbox.send(one.peer, common::JobFailed{one.request.request_id, 0, error.code,
+                                                   error.message, "", "", again_ms});
+      return true;
+    });
+  };
+  send_away(parked_);
+  for (auto& [place, waiting] : asking_) send_away(waiting);
+  rounds_.has_news = true;
+}
+
+}  // namespace coordinator::service

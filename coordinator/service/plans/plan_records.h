@@ -1,0 +1,45 @@
+// Where a farm's plans lie in the store that it shares: under their places, or, where several
+// coordinators hold shards, in the engine, where only a shard's holder changes them.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "cache/remote/remote_store.h"
+#include "common/base/digest.h"
+#include "common/base/result.h"
+#include "coordinator/service/shards/sharding.h"
+
+namespace coordinator::service {
+
+struct PlanPlace {
+  std::string tenant;
+  common::Digest plan_key;
+  std::string machine;
+  common::Digest graph_hash;  // zero: not known; a shard's plan is not found without
+
+  common::Digest digest() const;
+  uint32_t shard() const;
+};
+
+// Thread-safe; calls may wait for the network.
+class PlanRecords {
+ public:
+  // `sharding`: null where one coordinator serves everything.
+  PlanRecords(cache::RemoteStore& remote, Sharding* sharding)
+      : remote_(remote), sharding_(sharding) {}
+
+  common::Result<std::optional<std::string>> get(const PlanPlace& place);
+  // Objects first. kUnavailable also when another coordinator holds the plan's shard.
+  common::Status put(const PlanPlace& place, std::string_view plan,
+                     std::span<const cache::RemoteObject> objects);
+  bool are_sharded() const { return sharding_ != nullptr; }
+
+ private:
+  cache::RemoteStore& remote_;
+  Sharding* sharding_;
+};
+
+}  // namespace coordinator::service
