@@ -7,7 +7,7 @@
 #include "common/base/random.h"
 #include "common/kubernetes/leader_lease.h"
 #include "tests/cluster/fake_cluster.h"
-#include "worker/agent/deletion_cost.h"
+#include "worker/agent/observe/deletion_cost.h"
 
 namespace cluster_testing {
 namespace {

@@ -83,6 +83,7 @@ const std::vector<Rooms>& rooms() {
       {"coordinator/service/",
        {"loop/", "observe/", "workers/", "shards/", "plans/", "journal/", "job/", "jobs/",
         "inspect/", "", "web/", "command/"}},
+      {"worker/agent/", {"observe/", ""}},
       {"worker/codegen/cuda/", {"text/", "attention/", "tile/", ""}},
       {"worker/codegen/", {"text/", "body/", "", "c/", "cuda/"}},
       {"clients/pt2/",

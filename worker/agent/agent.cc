@@ -301,12 +301,13 @@ void Agent::answer(common::TaskResult result) {
                      {"job", held->second.task.job},
                      {"task", result.lease.task_id}});
   held_.erase(held);
-  if (options_.state != nullptr) {
-    ++options_.state->answered[static_cast<size_t>(result.outcome)];
+  AgentState* counts = options_.counts != nullptr ? options_.counts : options_.state;
+  if (counts != nullptr) {
+    ++counts->answered[static_cast<size_t>(result.outcome)];
     for (const common::TaskSpan& span : result.spans) {
       auto step = std::find(kSteps.begin(), kSteps.end(), span.step);
       if (step == kSteps.end()) continue;
-      options_.state->step_us[static_cast<size_t>(step - kSteps.begin())] +=
+      counts->step_us[static_cast<size_t>(step - kSteps.begin())] +=
           static_cast<uint64_t>(span.ms * 1e3);
     }
   }

@@ -9,7 +9,7 @@
 
 #include "common/base/clock.h"
 #include "common/wire/socket.h"
-#include "worker/agent/agent_state.h"
+#include "worker/agent/observe/agent_state.h"
 #include "worker/agent/blob_cache.h"
 #include "worker/agent/pipeline.h"
 
@@ -28,6 +28,8 @@ struct AgentOptions {
   // A task is answered this long before its deadline, so that the answer is not too late.
   int64_t answer_early_ms = 500;
   AgentState* state = nullptr;  // written while it runs, when there is one
+  // Where answered tasks and their times are counted, of several agents together; null: in `state`.
+  AgentState* counts = nullptr;
 };
 
 // Never touches the device. Single-threaded but for the pipeline.

@@ -41,7 +41,9 @@ std::variant<WorkerOptions, int> parse_options(int argc, char** argv,
   WorkerOptions options;
   std::string key_file, farm_key, log = "info", log_format;
   CLI::App app("Compiles, verifies and measures kernel candidates for a farm.", "lfarm-worker");
-  app.add_option("--farm", options.farm, "The coordinator's endpoint")->capture_default_str();
+  app.add_option("--farm", options.farm,
+                 "Endpoints of the farm's coordinators, all of them, with commas between")
+      ->capture_default_str();
   std::vector<std::string> known = {"auto"};
   known.insert(known.end(), devices.begin(), devices.end());
   app.add_option("--device", options.device, "What candidates run on")

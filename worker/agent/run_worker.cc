@@ -16,14 +16,14 @@
 #include "common/process/own_directory.h"
 #include "common/process/processors.h"
 #include "common/runtime/machine_class.h"
-#include "worker/agent/agent.h"
-#include "worker/agent/deletion_cost.h"
+#include "worker/agent/agents.h"
+#include "worker/agent/observe/deletion_cost.h"
 #include "worker/agent/executor_sandbox.h"
 #include "worker/agent/options.h"
 #include "worker/agent/pipeline.h"
 #include "worker/agent/print_source.h"
 #include "worker/agent/take_key.h"
-#include "worker/agent/worker_web.h"
+#include "worker/agent/observe/worker_web.h"
 #include "worker/compile/nvrtc_child.h"
 #include "worker/profile/device_lock.h"
 #include "worker/profile/executor_child.h"
@@ -122,8 +122,12 @@ common::Status serve(const WorkerOptions& options, const FoundDevice& device,
   // First, since a mistake in the endpoint ends the process, and from the pipeline on there are
   // threads that start children.
   common::WireContext context;
-  LFARM_ASSIGN_OR_RETURN(
-      auto socket, common::DealerSocket::connect(context, {options.farm, options.keys, nullptr}));
+  std::vector<common::DealerSocket> sockets;
+  for (const std::string& endpoint : common::split_endpoints(options.farm)) {
+    LFARM_ASSIGN_OR_RETURN(
+        auto socket, common::DealerSocket::connect(context, {endpoint, options.keys, nullptr}));
+    sockets.push_back(std::move(socket));
+  }
   PipelineOptions pipeline_options;
   pipeline_options.worker = options.name;
   pipeline_options.target = device.target;
@@ -182,8 +186,7 @@ common::Status serve(const WorkerOptions& options, const FoundDevice& device,
     deletion_cost.emplace(std::move(cluster), DeletionCostOptions{options.pod}, state, clock);
   }
   agent_options.state = &state;
-  Agent agent(std::move(socket), *pipeline, std::move(agent_options), clock);
-  return agent.run(stop_fd);
+  return serve_coordinators(std::move(sockets), *pipeline, agent_options, clock, stop_fd);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "worker/agent/worker_web.h"
+#include "worker/agent/observe/worker_web.h"
 
 #include "common/http/probes.h"
 #include "common/metrics/metrics.h"

@@ -6,7 +6,7 @@
 
 #include "common/base/clock.h"
 #include "common/http/http_server.h"
-#include "worker/agent/agent_state.h"
+#include "worker/agent/observe/agent_state.h"
 
 namespace worker {
 

@@ -9,7 +9,7 @@
 
 #include "common/base/clock.h"
 #include "common/kubernetes/cluster.h"
-#include "worker/agent/agent_state.h"
+#include "worker/agent/observe/agent_state.h"
 
 namespace worker {
 

@@ -1,4 +1,4 @@
-#include "worker/agent/deletion_cost.h"
+#include "worker/agent/observe/deletion_cost.h"
 
 #include <chrono>
 #include <optional>
