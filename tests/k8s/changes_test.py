@@ -83,7 +83,7 @@ class Changes(unittest.TestCase):
                     self.assertRegex(source, r"-[0-9a-z]{10}$", f"{name}: {title(each)}")
 
     def test_a_changed_setting_replaces_the_coordinator_and_no_worker(self):
-        for name in ("dev", "gpu", "ha"):
+        for name in ("dev", "gpu", "ha", "sharded"):
             with self.subTest(name):
                 before, after = manifests.load(name), self.edited(COMBINATIONS[name])
                 changed = {title(each) for each in after.workloads()

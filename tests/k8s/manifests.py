@@ -28,6 +28,7 @@ COMBINATIONS = {
     "gpu": "k8s/overlays/gpu",
     "ha": "k8s/overlays/ha",
     "hpa": "tests/k8s/combinations/hpa",
+    "sharded": "k8s/overlays/sharded",
 }
 
 

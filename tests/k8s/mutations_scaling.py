@@ -199,6 +199,14 @@ add(RIGHTS, "every lease", lambda objects: objects.named("Role", "lfarm-coordina
     1].pop("resourceNames"), "ha")
 dropped(RIGHTS, "RoleBinding", "lfarm-coordinator", "ha")
 dropped(NETWORK, "NetworkPolicy", "lfarm-coordinator-out", "ha")
+SHARDS = "coordinators_share_by_shards"
+add(SHARDS, "one more coordinator than workers know",
+    lambda objects: objects.coordinators()[0]["spec"].update(replicas=4), "sharded")
+for flag_ in ("--remote", "--identity", "--advertise"):
+    add(SHARDS, f"no {flag_}", lambda objects, flag=flag_: argument(
+        main_container(objects.coordinators()[0]), flag, None), "sharded")
+add(SHARDS, "a worker of one coordinator", lambda objects: argument(
+    main_container(objects.workers()[0]), "--farm", "tcp://lfarm-coordinator:7171"), "sharded")
 for index_, whom_ in enumerate(("the API", "the store", "DNS")):
     add(NETWORK, f"no way to {whom_}", lambda objects, index=index_: spec_of(
         objects, "NetworkPolicy", "lfarm-coordinator-out")["egress"].pop(index), "ha")

@@ -184,8 +184,13 @@ def ports_match(objects):
             port = container.get(probe, {}).get("httpGet", {}).get("port")
             if port is not None and port not in ports:
                 yield f"{title(each)}: {probe} asks port {port}, which it does not have"
-        if "--farm" in its:
-            host, port = re.fullmatch(r"tcp://([^:]+):(\d+)", its["--farm"]).groups()
+        for endpoint in its["--farm"].split(",") if "--farm" in its else []:
+            host, port = re.fullmatch(r"tcp://([^:]+):(\d+)", endpoint).groups()
+            # A pod of a StatefulSet has a name before its Service's.
+            for stateful in coordinators:
+                pod_name = rf"{stateful['metadata']['name']}-\d+\.(.+)"
+                if found := re.fullmatch(pod_name, host):
+                    host = found.group(1)
             yield from service_reaches(objects, title(each), host, int(port), "farm")
     for service in objects.kind("Service"):
         for port in service["spec"]["ports"]:
@@ -532,7 +537,7 @@ def coordinators_take_turns(objects):
     for each in objects.coordinators():
         spec, its = each["spec"], flags(objects, main_container(each))
         if "--lease" not in its:
-            if spec["replicas"] != 1:
+            if spec["replicas"] != 1 and "--shards" not in its:
                 yield f"{title(each)}: {spec['replicas']} coordinators, and nobody says which serves"
             continue
         remote = re.fullmatch(r"redis://([\w-]+):(\d+)", its.get("--remote", ""))
@@ -553,6 +558,28 @@ def coordinators_take_turns(objects):
                  for name in rule.get("resourceNames", [])}
         if its["--lease"] not in names:
             yield f"{title(each)}: may not change the lease {its['--lease']}"
+
+
+@policy
+def coordinators_share_by_shards(objects):
+    """All serve: each is found by its own name, and every worker serves each of them."""
+    for each in objects.coordinators():
+        spec, its = each["spec"], flags(objects, main_container(each))
+        if its.get("--shards", "1") == "1":
+            continue
+        if its.get("--remote") != f"redis://{STORE}:6379":
+            yield f"{title(each)}: its shards lie nowhere"
+        if its.get("--identity") != "$(POD_NAME)" or "POD_NAME" not in environment(
+                objects, main_container(each)):
+            yield f"{title(each)}: two may go by one name"
+        if its.get("--advertise") != f"tcp://$(POD_NAME).{spec['serviceName']}:7171":
+            yield f"{title(each)}: clients are sent to {its.get('--advertise')}"
+        name = each["metadata"]["name"]
+        everyone = ",".join(f"tcp://{name}-{k}.{spec['serviceName']}:7171"
+                            for k in range(spec["replicas"]))
+        for worker in objects.workers():
+            if flags(objects, main_container(worker)).get("--farm") != everyone:
+                yield f"{title(worker)}: does not serve each coordinator"
 
 
 @policy
