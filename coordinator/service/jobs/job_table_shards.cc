@@ -1,4 +1,5 @@
 // Jobs of shards: left to the coordinator that takes a shard over, and taken from the one before.
+#include <algorithm>
 #include <memory>
 #include <utility>
 
