@@ -103,6 +103,11 @@ void add_nests(Program& program, const NestMachine& machine) { NestMemo(machine)
 std::vector<LoopNest> NestMemo::part_nests(const Kernel& kernel, const Digest& fingerprint) {
   auto [known, is_new] = known_parts_.try_emplace(fingerprint);
   if (!is_new) return known->second;
+  if (!is_gpu(machine_.kind)) {
+    auto nests = choose_cpu_part_nests(kernel);
+    if (nests.ok()) known->second = std::move(*nests);
+    return known->second;
+  }
   auto chosen = choose_part_nests(kernel, machine_.gpu);
   if (!chosen.ok()) return {};
   return known->second = std::move(chosen->nests);

@@ -10,6 +10,7 @@
 #include "common/ir/llir/horizontal.h"
 #include "common/ir/llir/in_place.h"
 #include "common/ir/nest/lower_structure.h"
+#include "common/schedule/cpu_nest.h"
 #include "common/schedule/gpu_nest.h"
 
 namespace common {
@@ -79,12 +80,13 @@ Result<TimedParts> parts_with(const Kernel& kernel, const GroupChoice& groups,
                               const GpuMachine& machine) {
   const std::vector<WeightedSizes> sizes = priced_sizes(kernel.body.symbols);
   TimedParts result;
-  for (size_t k = 0; k < kernel.body.outputs.size(); ++k) {
-    Kernel part = horizontal_part(kernel, k);
+  const std::vector<std::vector<size_t>> outputs = horizontal_parts(kernel.body);
+  for (size_t k = 0; k < outputs.size(); ++k) {
+    Kernel part = horizontal_part(kernel, outputs, k);
     Graph body = lower_structure(part.body, Kept::kNone);
     result.nests.emplace_back();
     std::vector<GpuKernelFacts> facts;
-    if (part.form == Template::kScatter && !is_looped_scatter(kernel, k)) {
+    if (part.form == Template::kScatter && !is_looped_scatter(kernel, outputs[k][0])) {
       for (const WeightedSizes& each : sizes) facts.push_back(scatter_facts(body, each.sizes));
     } else {
       Schedule schedule = reduces(body) ? schedule_of(groups) : Schedule();
@@ -130,6 +132,19 @@ Result<TimedParts> choose_part_nests(const Kernel& kernel, const GpuMachine& mac
     least = ns;
   }
   return std::move(*best);
+}
+
+Result<std::vector<LoopNest>> choose_cpu_part_nests(const Kernel& kernel) {
+  std::vector<LoopNest> nests;
+  const std::vector<std::vector<size_t>> outputs = horizontal_parts(kernel.body);
+  for (size_t k = 0; k < outputs.size(); ++k) {
+    Kernel part = horizontal_part(kernel, outputs, k);
+    if (part.form == Template::kScatter) return unsupported("a scatter shares launches on GPUs");
+    LFARM_ASSIGN_OR_RETURN(LoopNest nest,
+                           choose_cpu_nest(lower_structure(part.body, Kept::kNone), {}));
+    nests.push_back(std::move(nest));
+  }
+  return nests;
 }
 
 }  // namespace common

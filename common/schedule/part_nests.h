@@ -1,4 +1,4 @@
-// The nests of a horizontal kernel's parts, which share the size of the launch's blocks.
+// The nests of a horizontal kernel's parts, which on a GPU share the size of the launch's blocks.
 #pragma once
 
 #include <vector>
@@ -18,5 +18,9 @@ struct TimedParts {
 // large as the largest part's, so that parts of unlike sizes leave threads without work.
 // kUnsupported when the code grows out of bounds.
 Result<TimedParts> choose_part_nests(const Kernel& kernel, const GpuMachine& machine);
+
+// Those that the parts would get as kernels by themselves on a processor. kUnsupported when a part
+// is a scatter or the code grows out of bounds.
+Result<std::vector<LoopNest>> choose_cpu_part_nests(const Kernel& kernel);
 
 }  // namespace common

@@ -266,8 +266,9 @@ double cpu_predict_ns(common::Template form, const KernelProfile& profile,
                      : form == Template::kGemm ? terms.library_call_ns
                                                : terms.launch_ns;
   bool by_loops =
-      terms.vector.lanes > 0 && (form == Template::kLoops || form == Template::kTile ||
-                                 form == Template::kAttention || form == Template::kFourier);
+      terms.vector.lanes > 0 &&
+      (form == Template::kLoops || form == Template::kHorizontal || form == Template::kTile ||
+       form == Template::kAttention || form == Template::kFourier);
   double work = 0;
   if (by_loops) {
     work = loops_ns(profile, values, terms.vector) + profile.random_reads * terms.random_ns +

@@ -14,6 +14,7 @@
 #include "common/ir/hlir/tile_form.h"
 #include "common/ir/llir/body_traffic.h"
 #include "common/ir/llir/grouped_form.h"
+#include "common/ir/llir/horizontal.h"
 #include "coordinator/search/cost/kernel_work.h"
 #include "coordinator/search/cost/operation_cost.h"
 
@@ -622,7 +623,44 @@ KernelProfile walk(const Graph& body, const std::vector<int64_t>& symbols, bool 
 
 }  // namespace
 
+namespace {
+
+// A launch of several parts does what they do, one after the other.
+KernelProfile profile_parts(const common::Kernel& kernel, const std::vector<int64_t>& symbols) {
+  KernelProfile sum;
+  const auto parts = common::horizontal_parts(kernel.body);
+  for (size_t k = 0; k < parts.size(); ++k) {
+    common::Kernel part = common::horizontal_part(kernel, parts, k);
+    KernelProfile one = profile_kernel(part, symbols);
+    for (double OperationCounts::*count :
+         {&OperationCounts::simple_ops, &OperationCounts::row_ops, &OperationCounts::hard_ops,
+          &OperationCounts::contraction_ops, &OperationCounts::random_reads,
+          &OperationCounts::folded_reads, &OperationCounts::sort_steps,
+          &OperationCounts::sort_turns, &OperationCounts::transform_steps,
+          &OperationCounts::transform_products}) {
+      sum.*count += one.*count;
+    }
+    sum.moved_bytes += one.moved_bytes;
+    sum.longest_sum = std::max(sum.longest_sum, one.longest_sum);
+    sum.row_sums += one.row_sums;
+    sum.lane_blocks += one.lane_blocks;
+    if (one.contraction.steps > 1) sum.contraction = one.contraction;
+    sum.loops.insert(sum.loops.end(), one.loops.begin(), one.loops.end());
+  }
+  for (const auto& input : kernel.body.inputs) {
+    sum.bytes += common::count_bytes(input.dtype, input.shape, symbols);
+  }
+  for (const auto& output : kernel.body.outputs) {
+    const Node& node = kernel.body.node(output.node);
+    sum.bytes += common::count_bytes(node.dtype, node.shape, symbols);
+  }
+  return sum;
+}
+
+}  // namespace
+
 KernelProfile profile_kernel(const common::Kernel& kernel, const std::vector<int64_t>& symbols) {
+  if (kernel.form == common::Template::kHorizontal) return profile_parts(kernel, symbols);
   bool is_loops = kernel.form == common::Template::kLoops;
   KernelProfile profile = walk(kernel.body, symbols, is_loops);
   note_transforms(kernel.body, symbols, profile);

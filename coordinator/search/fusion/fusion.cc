@@ -12,9 +12,7 @@
 #include "common/ir/hlir/graph_hash.h"
 #include "common/ir/hlir/sizes.h"
 #include "common/ir/llir/body_traffic.h"
-#include "common/ir/llir/horizontal.h"
 #include "common/ir/llir/load_time.h"
-#include "coordinator/search/fusion/launches.h"
 #include "coordinator/search/fusion/multi_output.h"
 
 namespace coordinator {
@@ -26,16 +24,14 @@ using common::Node;
 using common::Op;
 using common::Template;
 
-// A kernel that moves more takes so long that a launch makes no difference.
-constexpr double kJoinedBytes = 64e6;
-
 size_t at(common::NodeId id) { return static_cast<size_t>(id); }
 
 class ProgramBuilder {
  public:
   ProgramBuilder(const Selected& selected, const Materialised& materialised,
-                 const std::vector<common::NodeId>& writers, KernelMemo& memo, bool shares_launches)
-      : shares_launches_(shares_launches),
+                 const std::vector<common::NodeId>& writers, KernelMemo& memo,
+                 LaunchSharing sharing)
+      : sharing_(sharing),
         selected_(selected),
         graph_(selected.graph),
         materialised_(materialised),
@@ -69,7 +65,7 @@ class ProgramBuilder {
         add_kernel(writers_[i]);
       }
     }
-    if (shares_launches_) add_launches();
+    if (sharing_ != LaunchSharing::kNever) add_launches();
     note_load_time();
     return std::move(result_);
   }
@@ -118,8 +114,8 @@ class ProgramBuilder {
   // waits for another launch.
   void note_scalar(size_t i) {
     const Node& node = graph_.nodes[i];
-    bool is_scalar = shares_launches_ && writers_[i] == at_id(i) && is_cheap(node) &&
-                     further_outputs_.count(at_id(i)) == 0 &&
+    bool is_scalar = sharing_ == LaunchSharing::kOnGpu && writers_[i] == at_id(i) &&
+                     is_cheap(node) && further_outputs_.count(at_id(i)) == 0 &&
                      std::all_of(node.shape.begin(), node.shape.end(),
                                  [](const common::Expr& size) { return size.is_constant(1); });
     for (common::NodeId operand : node.operands) {
@@ -231,7 +227,7 @@ class ProgramBuilder {
       common::NodeId node = node_of_.at(input);
       if (graph_.node(node).op != Op::kInput) add_kernel(writers_[at(node)]);
     }
-    if (shares_launches_) {
+    if (sharing_ != LaunchSharing::kNever) {
       in_order_.emplace_back(root, std::move(built));
     } else {
       add_call({root}, built);
@@ -245,8 +241,9 @@ class ProgramBuilder {
     std::vector<LaunchedKernel> kernels;
     for (const auto& [root, built] : in_order_) {
       LaunchedKernel kernel;
-      kernel.can_join = common::can_be_part(built->kernel) && at_load[at(root)] == 0 &&
-                        bytes_of(built->kernel.body, sizes) <= kJoinedBytes;
+      kernel.can_join = at_load[at(root)] == 0 &&
+                        may_share(sharing_, built->kernel, bytes_of(built->kernel.body, sizes));
+      kernel.outputs = built->kernel.body.outputs.size();
       for (ClassId input : built->inputs) {
         common::NodeId node = node_of_.at(input);
         if (graph_.node(node).op == Op::kInput) continue;
@@ -321,7 +318,7 @@ class ProgramBuilder {
     }
   }
 
-  const bool shares_launches_;
+  const LaunchSharing sharing_;
   std::vector<char> is_scalar_;  // by node, see note_scalar
   const Selected& selected_;
   const Graph& graph_;
@@ -342,9 +339,9 @@ class ProgramBuilder {
 }  // namespace
 
 FusedProgram fuse(const Selected& selected, const Materialised& materialised, KernelMemo& memo,
-                  const std::vector<int64_t>& wishes, bool shares_launches) {
+                  const std::vector<int64_t>& wishes, LaunchSharing sharing) {
   return ProgramBuilder(selected, materialised, plan_writers(selected, materialised, wishes), memo,
-                        shares_launches)
+                        sharing)
       .run();
 }
 

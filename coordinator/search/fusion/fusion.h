@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "coordinator/search/fusion/launches.h"
 #include "coordinator/search/partition/materialisation.h"
 
 namespace coordinator {
@@ -31,9 +32,10 @@ struct FusedProgram {
 // What is materialised must be repaired. The memo belongs to the e-graph that the selections come
 // from. Wishes: the store genes, where some stored values are to be written by kernels of others
 // (multi_output.h). Small kernels that do not depend on one another are launched as one where
-// `shares_launches`, as GPUs can (launches.h).
+// `sharing` says so (launches.h).
 FusedProgram fuse(const Selected& selected, const Materialised& materialised, KernelMemo& memo,
-                  const std::vector<int64_t>& wishes = {}, bool shares_launches = false);
+                  const std::vector<int64_t>& wishes = {},
+                  LaunchSharing sharing = LaunchSharing::kNever);
 // With default schedules.
 common::Program whole_program(const FusedProgram& fused);
 

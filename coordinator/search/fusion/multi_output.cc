@@ -71,11 +71,25 @@ class Groups {
     }
   }
 
+  // The root of the first kernel that reads the value, if it computes the same elements one by one,
+  // as the value's own does; else -1.
+  common::NodeId follower_of_its_like(common::NodeId value) const {
+    if (!kernels_[at(value)].pointwise) return -1;
+    for (size_t i = at(value) + 1; i < kernels_.size(); ++i) {
+      auto id = static_cast<common::NodeId>(i);
+      if (!reads(id, value)) continue;
+      bool is_alike = kernels_[i].pointwise && graph_.nodes[i].shape == graph_.node(value).shape;
+      return is_alike ? id : -1;
+    }
+    return -1;
+  }
+
   std::vector<common::NodeId> take() { return std::move(writer_); }
 
  private:
   struct KernelPlan {
     bool plain = true;
+    bool pointwise = true;
     std::vector<common::NodeId> reads;   // stored values and inputs, of the root alone; ascending
     std::vector<common::NodeId> values;  // empty once it has joined another
   };
@@ -92,6 +106,9 @@ class Groups {
       return;
     }
     kernels_[at(root)].plain = kernels_[at(root)].plain && is_plain(node);
+    bool is_step =
+        common::is_elementwise(node.op) || node.op == Op::kView || node.op == Op::kConstant;
+    kernels_[at(root)].pointwise = kernels_[at(root)].pointwise && is_step;
     for (common::NodeId operand : node.operands) walk(operand, root);
   }
 
@@ -223,6 +240,27 @@ void join_transforms(const Selected& selected, const Materialised& materialised,
 }
 
 }  // namespace
+
+std::vector<int64_t> default_wishes(const Selected& selected, Materialised& materialised) {
+  Materialised with_outputs = materialised;
+  for (const common::GraphOutput& output : selected.graph.outputs) {
+    if (common::is_elementwise(selected.graph.node(output.node).op))
+      with_outputs[at(output.node)] = 1;
+  }
+  Groups groups(selected, with_outputs);
+  std::vector<int64_t> wishes(materialised.begin(), materialised.end());
+  for (const common::GraphOutput& output : selected.graph.outputs) {
+    if (!common::is_elementwise(selected.graph.node(output.node).op)) continue;
+    common::NodeId follower = groups.follower_of_its_like(output.node);
+    if (follower < 0) continue;
+    for (common::NodeId stored : {output.node, follower}) {
+      materialised[at(stored)] = 1;
+      if (wishes[at(stored)] == kStoreInPlace) wishes[at(stored)] = kStoreAlone;
+    }
+    wishes[at(output.node)] = kStoreWithUser;
+  }
+  return wishes;
+}
 
 std::vector<common::NodeId> plan_writers(const Selected& selected, const Materialised& materialised,
                                          const std::vector<int64_t>& wishes) {

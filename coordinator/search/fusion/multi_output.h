@@ -19,6 +19,12 @@ enum StoreGene : int64_t {
 // computed.
 std::vector<std::vector<int64_t>> store_values(const Selected& selected);
 
+// Store genes where nobody says otherwise: kStoreInPlace for what is not materialised, and
+// kStoreWithUser for outputs of the graph of which a kernel over the same elements reads each where
+// it writes its own, as an optimiser's step does with what it keeps. Such outputs become
+// materialised, as they are written in any case. Others are stored alone.
+std::vector<int64_t> default_wishes(const Selected& selected, Materialised& materialised);
+
 // The root of the kernel that writes each node's value, itself where that is a kernel of its own.
 // Wishes are the genes of stored values; one that no kernel can fulfil is ignored. What is
 // materialised must be repaired.

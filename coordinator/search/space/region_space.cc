@@ -330,6 +330,11 @@ std::shared_ptr<const RegionSpace::ChosenGraph> RegionSpace::chosen_graph(const 
   made->selected = common::is_gpu(machine_) ? with_convolution_operands(std::move(selected))
                                             : with_packed_panels(std::move(selected), machine_);
   made->stored = default_materialisation(made->selected, attentions_);
+  if (common::is_gpu(machine_)) {
+    made->wishes.assign(made->stored.begin(), made->stored.end());
+  } else {
+    made->wishes = default_wishes(made->selected, made->stored);
+  }
   made->values = store_values(made->selected);
   if (chosen_nodes_ >= kChosenNodesMax) {
     chosen_.clear();
@@ -348,7 +353,7 @@ std::shared_ptr<const Structure> RegionSpace::structure(const Genome& genome) {
   const Selected& selected = chosen->selected;
   Materialised materialised = chosen->stored;
   result->sites = chosen->sites;
-  std::vector<int64_t> wishes(materialised.begin(), materialised.end());
+  std::vector<int64_t> wishes = chosen->wishes;
   for (size_t i = 0; i < materialised.size(); ++i) {
     if (!is_computed(selected.graph.nodes[i])) continue;
     GeneName name{GeneKind::kStore, selected.gene[i], 0};
@@ -359,7 +364,9 @@ std::shared_ptr<const Structure> RegionSpace::structure(const Genome& genome) {
   }
   repair_materialisation(selected, materialised, attentions_);
   if (kernels_.size() >= kKernelsMax) kernels_.clear();
-  result->fused = fuse(selected, materialised, kernels_, wishes, common::is_gpu(machine_));
+  result->fused =
+      fuse(selected, materialised, kernels_, wishes,
+           common::is_gpu(machine_) ? LaunchSharing::kOnGpu : LaunchSharing::kOnProcessor);
   result->fingerprint = structure_digest(result->fused);
   if (recent_.size() >= kRecentMax) recent_.clear();
   recent_[genome.structure_hash()] = result;

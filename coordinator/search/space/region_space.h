@@ -115,6 +115,7 @@ class RegionSpace {
   struct ChosenGraph {
     Selected selected;
     Materialised stored;                       // by default
+    std::vector<int64_t> wishes;               // the store genes of this
     std::vector<std::vector<int64_t>> values;  // of each node's store gene
     std::vector<Site> sites;                   // the choices
   };

@@ -214,8 +214,9 @@ common::Status judge_parts(const common::Kernel& kernel, const std::vector<int64
                            StaticKernel& result) {
   std::vector<double> bytes;
   double all_bytes = 0;
-  for (size_t k = 0; k < kernel.body.outputs.size(); ++k) {
-    common::Graph body = common::horizontal_part(kernel, k).body;
+  const auto parts = common::horizontal_parts(kernel.body);
+  for (size_t k = 0; k < parts.size(); ++k) {
+    common::Graph body = common::horizontal_part(kernel, parts, k).body;
     bytes.push_back(0);
     for (double read : common::bytes_read(body, symbols)) bytes.back() += read;
     for (double written : common::bytes_written(body, symbols)) bytes.back() += written;
@@ -227,8 +228,9 @@ common::Status judge_parts(const common::Kernel& kernel, const std::vector<int64
     double share = bytes[k] / std::max(1.0, all_bytes);
     CallTraffic own{traffic.bytes * share, traffic.least * share, traffic.asked * share,
                     traffic.written * share};
-    LFARM_ASSIGN_OR_RETURN(StaticKernel part,
-                           static_kernel(common::horizontal_part(kernel, k), symbols, own, tools));
+    LFARM_ASSIGN_OR_RETURN(
+        StaticKernel part,
+        static_kernel(common::horizontal_part(kernel, parts, k), symbols, own, tools));
     facts = k == 0 ? part.facts : common::one_launch(facts, part.facts);
     if (!part.accesses) continue;
     const KernelAccesses& seen = *part.accesses;

@@ -579,9 +579,9 @@ TEST(CodegenLoops, LargeTransposesRunInSquares) {
 }
 
 // Kernels of unlike shapes and blocks in one launch: a product of one row, a pointwise part of a
-// symbolic number of elements, a scatter that copies what it does not work in place on, a sum.
+// symbolic number of elements, a sum, and on a GPU a scatter that copies what it does not work in
+// place on.
 TEST(CodegenLoops, HorizontalKernels) {
-  if (!runs_on_gpu()) GTEST_SKIP() << "a CPU has no launches to share";
   Random random(79);
   KernelBatch batch;
   for (int64_t rows : {1, 300}) {
@@ -599,8 +599,9 @@ TEST(CodegenLoops, HorizontalKernels) {
     b.output(b.unary(UnaryOp::kSin, table));
     NodeId spread = b.view(at, View{{1, 40}, {Expr::index(0)}, {}, 0});
     NodeId halves = b.view(wide, View{{1, 40}, {Expr::index(1)}, {}, 0});
-    b.output(
-        b.scatter(ScatterMode::kAssign, cache, halves, {spread}, {{0, 0}, {-1, Expr::index(1)}}));
+    NodeId updated =
+        b.scatter(ScatterMode::kAssign, cache, halves, {spread}, {{0, 0}, {-1, Expr::index(1)}});
+    if (runs_on_gpu()) b.output(updated);
     b.output(b.reduce(ReduceOp::kSum, table, {0, 1}));
     batch.add(Template::kHorizontal, {}, b.finish(),
               {random_tensor(random, DType::kBfloat16, {512}, 0, 1),
@@ -609,6 +610,32 @@ TEST(CodegenLoops, HorizontalKernels) {
                random_tensor(random, DType::kFloat32, {64, 40}),
                random_tensor(random, DType::kInt64, {1}, 9, 10)});
   }
+  batch.compile();
+  batch.check_all();
+}
+
+// Updates of parameters with what is kept for each: parts that write two values, of which those of
+// one size share code.
+TEST(CodegenLoops, HorizontalUpdates) {
+  Random random(83);
+  KernelBatch batch;
+  GraphBuilder b;
+  std::vector<HostTensor> inputs{random_tensor(random, DType::kFloat32, {1}, 0, 1)};
+  NodeId rate = b.input(InputKind::kUser, DType::kFloat32, {1}, "");
+  for (const std::vector<int64_t>& sizes :
+       {std::vector<int64_t>{40}, {3, 17}, {40}, {1}, {40}, {3, 17}}) {
+    Shape shape(sizes.begin(), sizes.end());
+    std::vector<NodeId> x;
+    for (int k = 0; k < 3; ++k) {
+      x.push_back(b.input(InputKind::kUser, DType::kFloat32, shape, ""));
+      inputs.push_back(random_tensor(random, DType::kFloat32, sizes, -1, 1));
+    }
+    NodeId momentum = b.binary(BinaryOp::kAdd, x[0], x[1]);
+    b.output(momentum);
+    NodeId scale = b.view(rate, View{shape, {Expr(0)}, {}, 0});
+    b.output(b.binary(BinaryOp::kSub, x[2], b.binary(BinaryOp::kMul, momentum, scale)));
+  }
+  batch.add(Template::kHorizontal, {}, b.finish(), inputs);
   batch.compile();
   batch.check_all();
 }

@@ -23,9 +23,13 @@ Kernel two_parts(bool reads_base = false) {
   return {Template::kHorizontal, {}, b.finish(), {}, {}};
 }
 
+Kernel part_of(const Kernel& kernel, size_t part) {
+  return horizontal_part(kernel, horizontal_parts(kernel.body), part);
+}
+
 TEST(Horizontal, PartsAreTheOutputs) {
   Kernel kernel = two_parts();
-  Kernel first = horizontal_part(kernel, 0), second = horizontal_part(kernel, 1);
+  Kernel first = part_of(kernel, 0), second = part_of(kernel, 1);
   EXPECT_EQ(first.form, Template::kLoops);
   EXPECT_EQ(second.form, Template::kScatter);
   EXPECT_EQ(first.body.outputs.size(), 1U);
@@ -34,10 +38,40 @@ TEST(Horizontal, PartsAreTheOutputs) {
   EXPECT_FALSE(can_be_part(kernel));
 }
 
+// A momentum and the parameter that it changes share a sum. The rate, which all read, is no work;
+// nor is a row's sum for what is computed of each of its elements.
+TEST(Horizontal, OutputsThatShareWorkOfTheirShapeAreOnePart) {
+  using Parts = std::vector<std::vector<size_t>>;
+  GraphBuilder b;
+  NodeId rate = b.expand(b.input(InputKind::kUser, DType::kFloat32, {1}, ""), {8});
+  std::vector<NodeId> momenta, parameters;
+  for (int k = 0; k < 2; ++k) {
+    NodeId parameter = b.input(InputKind::kUser, DType::kFloat32, {8}, "");
+    NodeId gradient = b.input(InputKind::kUser, DType::kFloat32, {8}, "");
+    NodeId kept = b.input(InputKind::kUser, DType::kFloat32, {8}, "");
+    momenta.push_back(b.binary(BinaryOp::kAdd, kept, gradient));
+    NodeId change = b.binary(BinaryOp::kMul, momenta.back(), rate);
+    parameters.push_back(b.binary(BinaryOp::kSub, parameter, change));
+  }
+  for (NodeId id : momenta) b.output(id);
+  for (NodeId id : parameters) b.output(id);
+  NodeId rows = b.input(InputKind::kUser, DType::kFloat32, {4, 8}, "");
+  NodeId sum = b.reduce(ReduceOp::kSum, rows, {0});
+  b.output(b.unary(UnaryOp::kExp, sum));
+  b.output(b.binary(BinaryOp::kMul, rows, b.expand(b.reshape(sum, {1, 8}), {4, 8})));
+  Graph graph = b.finish();
+  EXPECT_EQ(horizontal_parts(graph), (Parts{{0, 2}, {1, 3}, {4}, {5}}));
+  Kernel kernel{Template::kHorizontal, {}, graph, {}, {}};
+  EXPECT_FALSE(can_be_part(kernel));
+  EXPECT_EQ(part_of(kernel, 1).body.outputs.size(), 2U);
+  Kernel update = part_of(kernel, 0);
+  EXPECT_TRUE(can_be_part(update)) << "loops that write both";
+}
+
 TEST(Horizontal, NestsAreThoseOfAllPartsOrNone) {
   Kernel kernel = two_parts();
   EXPECT_TRUE(verify_horizontal(kernel).ok());
-  LoopNest nest = plain_loops(horizontal_part(kernel, 0).body);
+  LoopNest nest = plain_loops(part_of(kernel, 0).body);
   nest.grid = nest.shared.extents.size();
   kernel.part_nests = {nest, LoopNest()};
   EXPECT_TRUE(verify_horizontal(kernel).ok()) << verify_horizontal(kernel).error().message;
@@ -48,7 +82,7 @@ TEST(Horizontal, NestsAreThoseOfAllPartsOrNone) {
   EXPECT_FALSE(verify_horizontal(kernel).ok()) << "loops need one";
   kernel.part_nests = {nest, nest};
   EXPECT_FALSE(verify_horizontal(kernel).ok()) << "they are not alike";
-  LoopNest updates = plain_loops(horizontal_part(kernel, 1).body);
+  LoopNest updates = plain_loops(part_of(kernel, 1).body);
   kernel.part_nests = {nest, updates};
   EXPECT_TRUE(verify_horizontal(kernel).ok()) << verify_horizontal(kernel).error().message;
   Kernel reader = two_parts(true);
@@ -57,7 +91,7 @@ TEST(Horizontal, NestsAreThoseOfAllPartsOrNone) {
   nest.threads = {64, 1, 2, 1};
   kernel.part_nests = {nest, LoopNest()};
   EXPECT_FALSE(verify_horizontal(kernel).ok()) << "blocks share a sum";
-  Kernel loops = horizontal_part(kernel, 0);
+  Kernel loops = part_of(kernel, 0);
   loops.part_nests = kernel.part_nests;
   EXPECT_FALSE(verify_horizontal(loops).ok()) << "loops have no parts";
 }

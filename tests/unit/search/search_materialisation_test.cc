@@ -2,10 +2,13 @@
 // can be.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "common/ir/hlir/builder.h"
 #include "common/ir/hlir/text.h"
 #include "common/ir/llir/horizontal.h"
 #include "common/runtime/interpreter/interpreter.h"
+#include "coordinator/search/cost/cost_model.h"
 #include "coordinator/search/fusion/fusion.h"
 #include "coordinator/search/fusion/launches.h"
 #include "coordinator/search/fusion/multi_output.h"
@@ -245,7 +248,8 @@ TEST(Launches, IndependentKernelsAreOneAndComputeTheSame) {
   Materialised materialised = plain_materialisation(selected);
   KernelMemo memo, shared_memo;
   Program apart = whole_program(fuse(selected, materialised, memo));
-  Program shared = whole_program(fuse(selected, materialised, shared_memo, {}, true));
+  Program shared =
+      whole_program(fuse(selected, materialised, shared_memo, {}, LaunchSharing::kOnGpu));
   EXPECT_TRUE(common::verify(shared).ok()) << common::verify(shared).error().message;
   ASSERT_EQ(apart.calls.size(), 4U);
   ASSERT_EQ(shared.calls.size(), 2U) << common::print(shared);
@@ -253,6 +257,37 @@ TEST(Launches, IndependentKernelsAreOneAndComputeTheSame) {
   EXPECT_EQ(shared.kernels[0].body.outputs.size(), 3U)
       << "the sum reads what the scatter overwrites";
   EXPECT_EQ(shared.kernels[1].form, common::Template::kScatter);
+}
+
+// Updates of three small parameters and one of four megabytes, each with what is kept for it.
+TEST(Launches, OnAProcessorSmallUpdatesAreOne) {
+  GraphBuilder b;
+  for (int64_t size : {16, 32, 1 << 20, 16}) {
+    IrNode kept = b.binary(common::BinaryOp::kAdd, input(b, {size}), input(b, {size}));
+    b.output(kept);
+    b.output(b.binary(common::BinaryOp::kSub, input(b, {size}), kept));
+  }
+  Selected selected = select_all(b.finish());
+  Materialised materialised(selected.graph.nodes.size(), 0);
+  std::vector<int64_t> wishes = default_wishes(selected, materialised);
+  EXPECT_EQ(std::count(wishes.begin(), wishes.end(), kStoreWithUser), 4);
+  KernelMemo memo, shared_memo;
+  Program apart = whole_program(fuse(selected, materialised, memo, wishes));
+  Program shared =
+      whole_program(fuse(selected, materialised, shared_memo, wishes, LaunchSharing::kOnProcessor));
+  EXPECT_TRUE(common::verify(shared).ok()) << common::verify(shared).error().message;
+  EXPECT_EQ(apart.calls.size(), 4U);
+  ASSERT_EQ(shared.calls.size(), 2U) << common::print(shared);
+  EXPECT_EQ(shared.kernels[0].form, common::Template::kHorizontal);
+  EXPECT_EQ(common::horizontal_parts(shared.kernels[0].body).size(), 3U);
+  EXPECT_EQ(shared.kernels[1].form, common::Template::kLoops) << "it is large";
+  // One launch less than each by itself, and the same work.
+  auto predicted = [](const Program& program, size_t kernel) {
+    return predict_ns(program.kernels[kernel], {}, device_terms({"cpu-x86_64-avx2"}));
+  };
+  double launch = device_terms({"cpu-x86_64-avx2"}).launch_ns;
+  double alone = 2 * predicted(apart, 0) + predicted(apart, 1);
+  EXPECT_NEAR(predicted(shared, 0), alone - 2 * launch, 0.05 * alone);
 }
 
 }  // namespace

@@ -42,9 +42,10 @@ Expr blocks_of(const GpuFunction& part) {
   return common::floor_div(part.body.units + Expr(part.block.units - 1), Expr(part.block.units));
 }
 
-// A part in braces, whose first output has the name that a kernel of its own would give it. Its
+// A part in braces, whose outputs have the names that a kernel of its own would give them. Its
 // block has the threads that it needs; the others leave at once.
-std::string part_text(const Kernel& kernel, size_t part, const GpuFunction& function, int threads) {
+std::string part_text(const Kernel& kernel, const std::vector<size_t>& outputs,
+                      const GpuFunction& function, int threads) {
   common::CodeWriter names(kernel.body.symbols);
   std::string text =
       cat("  {\n    const int64_t part_units = ", names.rare_text(function.body.units),
@@ -54,9 +55,12 @@ std::string part_text(const Kernel& kernel, size_t part, const GpuFunction& func
     text += cat("      if (threadIdx.x >= ", function.block.threads, ") return;\n");
   }
   text += "      const int64_t units = part_units;\n";
-  if (part != 0) {
-    auto type = common::c_storage_type(kernel.body.node(kernel.body.outputs[part].node).dtype);
-    text += cat("      ", type, "* const out0 = out", part, ";\n");
+  // Ascending, so that each is named before a declaration here takes its name.
+  for (size_t k = 0; k < outputs.size(); ++k) {
+    if (outputs[k] == k) continue;
+    auto type =
+        common::c_storage_type(kernel.body.node(kernel.body.outputs[outputs[k]].node).dtype);
+    text += cat("      ", type, "* const out", k, " = out", outputs[k], ";\n");
   }
   return cat(text, function.body.text, "      return;\n    }\n    block -= part_blocks;\n  }\n");
 }
@@ -88,9 +92,10 @@ Result<GpuFunction> emit_cuda_horizontal(const Kernel& kernel) {
   GpuFunction result;
   result.block = {0, 1, 0};
   result.body.units = 0;
-  for (size_t k = 0; k < kernel.body.outputs.size(); ++k) {
-    LFARM_ASSIGN_OR_RETURN(GpuFunction part,
-                           emit_part(common::horizontal_part(kernel, k), bases[k]));
+  const std::vector<std::vector<size_t>> outputs = common::horizontal_parts(kernel.body);
+  for (size_t k = 0; k < outputs.size(); ++k) {
+    LFARM_ASSIGN_OR_RETURN(GpuFunction part, emit_part(common::horizontal_part(kernel, outputs, k),
+                                                       bases[outputs[k][0]]));
     if (part.is_split || !part.body.scratch.empty() || part.block.shared_bytes != 0) {
       return common::unsupported(cat("part ", k, " of a launch needs memory of its blocks' own"));
     }
@@ -101,7 +106,7 @@ Result<GpuFunction> emit_cuda_horizontal(const Kernel& kernel) {
   result.early = early_text(kernel, parts);
   result.body.text = cat("  int64_t ", kBlock, " = blockIdx.x;\n");
   for (size_t k = 0; k < parts.size(); ++k) {
-    result.body.text += part_text(kernel, k, parts[k], result.block.threads);
+    result.body.text += part_text(kernel, outputs[k], parts[k], result.block.threads);
   }
   return result;
 }
