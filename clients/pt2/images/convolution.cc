@@ -1,5 +1,7 @@
 // Convolutions: views of sliding windows, then a product and a sum.
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "clients/pt2/aten/operators.h"
 #include "clients/pt2/images/window.h"
@@ -9,11 +11,41 @@ namespace {
 
 size_t at(int axis) { return static_cast<size_t>(axis); }
 
+// Of the places o = place * stride + phase along one axis: the taps that a transposed convolution
+// reads, first + step * u for u < count, each at input place `place + shift - u * pace`.
+struct Phase {
+  int64_t first = 0, step = 1, count = 0;
+  int64_t shift = 0, pace = 1;
+};
+
 struct Convolution {
   Window window;
   int64_t groups = 1;
   bool transposed = false;
+  // Of a transposed one, by axis: the phase that is computed. Empty: all places at once.
+  std::vector<Phase> phases;
 };
+
+// Output place o gets input place i where o + padding = i * stride + t * dilation.
+Phase phase_of(const Window& window, size_t axis, int64_t phase) {
+  Phase result;
+  const int64_t stride = window.stride[axis];
+  int64_t last = -1;
+  for (int64_t t = 0; t < window.kernel[axis]; ++t) {
+    const int64_t reach = phase + window.padding[axis] - t * window.dilation[axis];
+    if (reach % stride != 0) continue;
+    if (result.count == 0) {
+      result.first = t;
+      result.shift = reach / stride;
+    } else if (result.count == 1) {
+      result.step = t - last;
+    }
+    last = t;
+    ++result.count;
+  }
+  result.pace = result.step * window.dilation[axis] / stride;
+  return result;
+}
 
 // Axes of the product: batch, (group,) channel out, *places, channel in, *kernel.
 struct ProductAxes {
@@ -37,6 +69,13 @@ NodeId spread_input(Context& c, NodeId x, const Convolution& conv, const Product
       Expr position = tap(conv.window, k, o, t);
       view.index.push_back(position);
       view.valid.push_back({position, size});
+      continue;
+    }
+    if (!conv.phases.empty()) {
+      const Phase& phase = conv.phases[k];
+      Expr place = o + Expr(phase.shift) - t * Expr(phase.pace);
+      view.index.push_back(place);
+      view.valid.push_back({place, size});
       continue;
     }
     // Output place o gets input place i where o + padding = i * stride + t * dilation.
@@ -64,12 +103,15 @@ NodeId spread_weight(Context& c, NodeId w, const Convolution& conv, const Produc
   }
   view.index = conv.transposed ? std::vector<Expr>{in, out} : std::vector<Expr>{out, in};
   for (size_t k = 0; k < conv.window.kernel.size(); ++k) {
-    view.index.push_back(Expr::index(axes.tap + static_cast<int>(k)));
+    Expr t = Expr::index(axes.tap + static_cast<int>(k));
+    if (!conv.phases.empty()) t = Expr(conv.phases[k].first) + t * Expr(conv.phases[k].step);
+    view.index.push_back(t);
   }
   return c.b.view(w, view);
 }
 
-NodeId convolve(Context& c, NodeId x, NodeId weight, const Convolution& conv, const Shape& out) {
+NodeId sum_of_products(Context& c, NodeId x, NodeId weight, const Convolution& conv,
+                       const Shape& out) {
   int spatial = static_cast<int>(conv.window.kernel.size());
   const Expr& channels_out = out[1];
   Expr channels_in = c.b.size(x, 1);
@@ -89,12 +131,71 @@ NodeId convolve(Context& c, NodeId x, NodeId weight, const Convolution& conv, co
   axes.channel_in = static_cast<int>(shape.size());
   shape.push_back(*group_in);
   axes.tap = static_cast<int>(shape.size());
-  shape.insert(shape.end(), conv.window.kernel.begin(), conv.window.kernel.end());
+  for (size_t k = 0; k < conv.window.kernel.size(); ++k) {
+    shape.push_back(conv.phases.empty() ? conv.window.kernel[k] : conv.phases[k].count);
+  }
   NodeId product =
       mul(c, spread_input(c, x, conv, axes, shape), spread_weight(c, weight, conv, axes, shape));
   std::vector<int> summed;
   for (int k = 0; k <= spatial; ++k) summed.push_back(axes.channel_in + k);
   return c.b.reshape(c.b.reduce(ReduceOp::kSum, product, summed), out);
+}
+
+// The phases of all axes together; each is a row of one number an axis.
+std::vector<std::vector<int64_t>> phases_of(const std::vector<int64_t>& stride) {
+  std::vector<std::vector<int64_t>> rows{{}};
+  for (int64_t step : stride) {
+    std::vector<std::vector<int64_t>> longer;
+    for (const auto& row : rows) {
+      for (int64_t phase = 0; phase < step; ++phase) {
+        longer.push_back(row);
+        longer.back().push_back(phase);
+      }
+    }
+    rows = std::move(longer);
+  }
+  return rows;
+}
+
+// A transposed convolution with strides is several with stride 1, of the places of each phase, with
+// the taps that they read. As one it would multiply as many zeros as its strides' product says.
+NodeId convolve_by_phases(Context& c, NodeId x, NodeId weight, const Convolution& conv,
+                          const Shape& out) {
+  std::optional<NodeId> sum;
+  for (const std::vector<int64_t>& row : phases_of(conv.window.stride)) {
+    Convolution one = conv;
+    Shape places = out;
+    View view;
+    view.shape = out;
+    view.index = {Expr::index(0), Expr::index(1)};
+    bool is_empty = false;
+    for (size_t k = 0; k < row.size(); ++k) {
+      const Expr stride = conv.window.stride[k];
+      one.phases.push_back(phase_of(conv.window, k, row[k]));
+      is_empty = is_empty || one.phases.back().count == 0;
+      places[2 + k] = c.b.simplify(common::floor_div(out[2 + k] - 1, stride) + 1);
+      const Expr place = Expr::index(static_cast<int>(2 + k));
+      view.index.push_back(common::floor_div(place, stride));
+      if (conv.window.stride[k] > 1) {
+        view.valid.push_back({common::mod(place, stride) - Expr(row[k]), 1});
+      }
+    }
+    if (is_empty) continue;
+    NodeId part = c.b.view(sum_of_products(c, x, weight, one, places), view);
+    sum = sum ? add(c, *sum, part) : part;
+  }
+  return sum ? *sum : c.b.full(c.b.dtype(x), out, 0);
+}
+
+NodeId convolve(Context& c, NodeId x, NodeId weight, const Convolution& conv, const Shape& out) {
+  // More would be more kernels than the zeros are worth.
+  constexpr int64_t kPhasesMax = 16;
+  int64_t phases = 1;
+  for (int64_t step : conv.window.stride) phases = std::min(phases * step, kPhasesMax + 1);
+  if (!conv.transposed || phases == 1 || phases > kPhasesMax) {
+    return sum_of_products(c, x, weight, conv, out);
+  }
+  return convolve_by_phases(c, x, weight, conv, out);
 }
 
 // What a weight gets from the input and the gradient of a convolution's output: a contraction over

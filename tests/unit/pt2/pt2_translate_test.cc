@@ -443,6 +443,54 @@ TEST(Translate, TransposedConvolutionsSpreadTheirTaps) {
   EXPECT_EQ(floats(out[0]), (std::vector<float>{3, 6, 5, 10}));
 }
 
+// Strides, with and without taps for every place, by the definition: input place i and tap t give
+// to output place i * stride + t * dilation - padding.
+TEST(Translate, StridesOfTransposedConvolutionsMultiplyNoZeros) {
+  struct Case {
+    int64_t stride, dilation, padding, kernel, out;
+  };
+  for (const Case& c : {Case{2, 1, 1, 3, 8}, {3, 2, 2, 4, 12}, {2, 2, 0, 2, 9}, {3, 1, 0, 2, 11}}) {
+    constexpr int64_t kSize = 4;
+    Program p;
+    p.input("x", {1, 1, kSize}).input("w", {1, 1, c.kernel}).tensor("y", {1, 1, c.out});
+    p.node("aten.convolution.default",
+           {{"input", TensorArgument{"x"}},
+            {"weight", TensorArgument{"w"}},
+            {"bias", NoneArgument{}},
+            {"stride", std::vector<int64_t>{c.stride}},
+            {"padding", std::vector<int64_t>{c.padding}},
+            {"dilation", std::vector<int64_t>{c.dilation}},
+            {"transposed", true},
+            {"output_padding", std::vector<int64_t>{0}},
+            {"groups", int64_t{1}}},
+           "y");
+    p.output("y");
+    std::vector<float> x{1, 2, -3, 5}, w{7, 11, -13, 17}, right(static_cast<size_t>(c.out), 0.0F);
+    w.resize(static_cast<size_t>(c.kernel));
+    for (size_t i = 0; i < x.size(); ++i) {
+      for (size_t t = 0; t < w.size(); ++t) {
+        int64_t o =
+            static_cast<int64_t>(i) * c.stride + static_cast<int64_t>(t) * c.dilation - c.padding;
+        if (o >= 0 && o < c.out) right[static_cast<size_t>(o)] += x[i] * w[t];
+      }
+    }
+    auto out = results(p, {line(x, {1, 1, kSize}), line(w, {1, 1, c.kernel})});
+    EXPECT_EQ(floats(out[0]), right) << "stride " << c.stride << ", dilation " << c.dilation;
+    auto model = translate(p.get());
+    ASSERT_TRUE(model.ok());
+    int64_t products = 0;
+    for (const common::Node& node : model->graph.nodes) {
+      if (node.op != common::Op::kReduce) continue;
+      int64_t elements = 1;
+      for (const auto& size : model->graph.node(node.operands[0]).shape) {
+        elements *= size.constant();
+      }
+      products += elements;
+    }
+    EXPECT_LE(products, (c.out + c.stride) / c.stride * c.kernel) << "one tap a place and phase";
+  }
+}
+
 TEST(Translate, PaddingIsCountedOnlyIfAskedFor) {
   for (bool counted : {true, false}) {
     Program p;
