@@ -114,6 +114,7 @@ class BodyEmitter {
  private:
   CodeValue compute(NodeId id, const Indices& indices);
   CodeValue load(const StoredNode& stored, DType dtype, const Indices& indices);
+  std::string pointer_of_input(int position) const;
   CodeValue constant(const Node& node, const Indices& indices);
   CodeValue view(const Node& node, const Indices& indices);
   // A validity that is not known to hold: 0 <= position < bound; the flags say which half is not.

@@ -147,6 +147,15 @@ CodeValue BodyEmitter::walked_reduction(NodeId id, const Indices& indices, int l
   return declare(level, node.dtype, fold.acc.leave(fold.total));
 }
 
+std::string BodyEmitter::pointer_of_input(int position) const {
+  for (const auto& [id, stored] : stored_) {
+    const Node& node = graph_.node(id);
+    if (node.op == Op::kInput && attr<InputAttr>(node).position == position) return stored.pointer;
+  }
+  LFARM_CHECK(false, "every input is stored");
+  return "";
+}
+
 // The sum of products of values that lie side by side in inputs is a call; false where the
 // innermost loop is anything else.
 bool BodyEmitter::add_dot_product(Folding& f, const std::string& from, const std::string& to) {
@@ -168,7 +177,7 @@ bool BodyEmitter::add_dot_product(Folding& f, const std::string& from, const std
   auto place_of = [&](const PlainRead& read) {
     load_offsets_.push_back(read.offset);
     nest_.note_load(read.offset);
-    return cat("in", read.input, " + ", w_.text(read.offset));
+    return cat(pointer_of_input(read.input), " + ", w_.text(read.offset));
   };
   const std::string first = place_of(dot->first);
   const std::string name =

@@ -578,7 +578,7 @@ TEST(CodegenLoops, LargeTransposesRunInSquares) {
   }
 }
 
-// Kernels of unlike shapes and blocks in one launch: a product of one row, a pointwise part of a
+// Kernels of unlike shapes and blocks in one launch: products of one row, a pointwise part of a
 // symbolic number of elements, a sum, and on a GPU a scatter that copies what it does not work in
 // place on.
 TEST(CodegenLoops, HorizontalKernels) {
@@ -591,11 +591,13 @@ TEST(CodegenLoops, HorizontalKernels) {
     NodeId table = b.input(InputKind::kUser, DType::kFloat32, {Expr::symbol(0), 7}, "");
     NodeId cache = b.input(InputKind::kUser, DType::kFloat32, {64, 40}, "");
     NodeId at = b.input(InputKind::kUser, DType::kInt64, {1}, "");
+    NodeId y = b.input(InputKind::kUser, DType::kFloat32, {512}, "");
+    NodeId v = b.input(InputKind::kUser, DType::kFloat32, {40, 512}, "");
     NodeId wide = b.cast(x, DType::kFloat32);
-    NodeId product =
-        b.binary(BinaryOp::kMul, b.expand(wide, {40, 512}), b.cast(w, DType::kFloat32));
-    NodeId sums = b.reduce(ReduceOp::kSum, product, {1});
-    b.output(sums);
+    for (auto [row, matrix] : {std::pair{wide, b.cast(w, DType::kFloat32)}, std::pair{y, v}}) {
+      NodeId product = b.binary(BinaryOp::kMul, b.expand(row, {40, 512}), matrix);
+      b.output(b.reduce(ReduceOp::kSum, product, {1}));
+    }
     b.output(b.unary(UnaryOp::kSin, table));
     NodeId spread = b.view(at, View{{1, 40}, {Expr::index(0)}, {}, 0});
     NodeId halves = b.view(wide, View{{1, 40}, {Expr::index(1)}, {}, 0});
@@ -608,9 +610,16 @@ TEST(CodegenLoops, HorizontalKernels) {
                random_tensor(random, DType::kBfloat16, {40, 512}, 0, 1),
                random_tensor(random, DType::kFloat32, {rows, 7}, 0, 1),
                random_tensor(random, DType::kFloat32, {64, 40}),
-               random_tensor(random, DType::kInt64, {1}, 9, 10)});
+               random_tensor(random, DType::kInt64, {1}, 9, 10),
+               random_tensor(random, DType::kFloat32, {512}, 0, 1),
+               random_tensor(random, DType::kFloat32, {40, 512}, 0, 1)});
   }
   batch.compile();
+  if (!runs_on_gpu()) {
+    EXPECT_NE(batch.at(0).source.text.find("lf_dot_f32_f32(in0"), std::string::npos)
+        << "a call reads the part's inputs\n"
+        << batch.at(0).source.text;
+  }
   batch.check_all();
 }
 
