@@ -2,7 +2,8 @@
 
 Needs torch, a farm (`lfarm up`) and the package lfarm. All run in one process, in turns of some steps each,
 and the ratios of their medians are printed. Where lfarm's time goes is printed by parts: forward plan,
-backward plan, and what lies beside the kernels.
+backward plan, and what lies beside the kernels. With --memory each runs in a process of its own, and what
+memory it has at most during steps beyond what it had before there was a model is printed, too.
 """
 
 import argparse
@@ -10,6 +11,7 @@ import contextlib
 import copy
 import pathlib
 import statistics
+import subprocess
 import sys
 import time
 
@@ -106,12 +108,43 @@ def measure(name, rounds, options):
     parts(steps["lfarm"], rounds)
 
 
+def status_kib(field):
+    """A figure of this process in /proc, in KiB."""
+    for line in pathlib.Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(field + ":"):
+            return int(line.split()[1])
+    raise RuntimeError(f"/proc/self/status has no {field}")
+
+
+def print_peak(name, backend, options):
+    """Prints the most memory that steps take beyond that of a process without a model, in MB."""
+    before = status_kib("VmRSS")
+    torch.manual_seed(0)
+    model, batch = MODELS[name]()
+    step = stepper(model, batch, backend, options)
+    for _ in range(5):
+        step()
+    pathlib.Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+    for _ in range(5):
+        step()
+    print(f"  {backend}: peak {(status_kib('VmHWM') - before) / 1e3:.0f} MB")
+
+
+def compare_peaks(name, given):
+    for backend in ("eager", "inductor", "lfarm"):
+        words = [sys.executable, "-B", __file__, name, "--peak-of", backend]
+        words += ["--budget", str(given.budget), "--threads", str(given.threads)]
+        subprocess.run(words, check=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("models", nargs="*", default=list(MODELS), metavar="MODEL", help=", ".join(MODELS))
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--budget", type=int, default=64, help="candidates of each search")
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--memory", action="store_true", help="compares peaks of memory, too")
+    parser.add_argument("--peak-of", metavar="BACKEND", help="prints the peak of this backend alone")
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
     for name in given.models:
@@ -122,7 +155,12 @@ def main():
             "budget_candidates": given.budget,
             "threads": given.threads,
         }
+        if given.peak_of:
+            print_peak(name, given.peak_of, options)
+            continue
         measure(name, given.rounds, options)
+        if given.memory:
+            compare_peaks(name, given)
 
 
 if __name__ == "__main__":
