@@ -27,7 +27,7 @@ enum class Template : uint8_t {
   kGemm,       // library call: one kContract of matmul form over stored operands
   kAttention,  // see attention_form.h: scores, softmax and product, a block of keys at a time
   kFourier,    // see fourier_form.h: transforms of a few rows at a time, and what follows from them
-  kHorizontal,  // see horizontal.h: each output by blocks of its own, in one launch; on GPUs
+  kHorizontal,  // see horizontal.h: outputs by units of their own, in one launch
 };
 inline constexpr int kTemplateCount = 9;
 std::string_view template_name(Template t);
