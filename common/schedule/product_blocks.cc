@@ -32,7 +32,7 @@ constexpr double kBeginClocks = 1300, kElementClocks = 26, kRoundClocks = kGpuMe
                  kRoundElements = 32, kLeaveClocks = 8, kAddClocks = 70, kJoinClocks = 1500;
 // Multiplications and additions of a processor's tensor cores in a clock.
 constexpr double kOperationsPerClock = 4096;
-constexpr double kProductDepth = 16;
+constexpr int64_t kDeep = 16;  // of k, in one product
 
 double number(int64_t value) { return static_cast<double>(value); }
 
@@ -60,6 +60,12 @@ int64_t places(const ProductBlock& block, int64_t processors) {
 // Of a block that sums all products; those of each tap are filled up to whole ones.
 int64_t steps_of(const TileShape& shape) {
   return shape.taps * divide_up(divide_up(shape.steps, shape.taps), kStepDepth);
+}
+
+// What a step multiplies: the channels of one tap may be fewer than a step has room for.
+int64_t used_depth(const TileShape& shape) {
+  if (shape.taps == 1) return kStepDepth;
+  return std::min(kStepDepth, divide_up(divide_up(shape.steps, shape.taps), kDeep) * kDeep);
 }
 
 bool may_split(const std::vector<WeightedTile>& shapes, int64_t splits) {
@@ -126,7 +132,8 @@ GpuKernelFacts product_facts(const TileShape& shape, const ProductBlock& block,
   f.block_threads = number(threads_of(block));
   f.registers = number(registers_of(block));
   f.block_shared_bytes = shared_bytes(block);
-  const double operations = 2 * elements * number(kStepDepth) * steps;
+  const double depth = number(used_depth(shape));
+  const double operations = 2 * elements * depth * steps;
   f.warpgroup_operations = f.blocks * operations;
   f.thread_instructions =
       f.blocks * f.block_threads * steps * kStep + number(tiles) * elements * kElement;
@@ -135,11 +142,9 @@ GpuKernelFacts product_facts(const TileShape& shape, const ProductBlock& block,
                    number(shape.batch * shape.rows * shape.columns) *
                        (shape.result.load_bytes + shape.result_bytes);
   // Boxes are written once; each warpgroup reads its rows and all columns. Sums go through it, too.
-  const double product_bytes = (number(kGroupRows) + columns) * kProductDepth * kHalf;
-  f.shared_bytes_moved =
-      f.blocks * steps *
-          (stage_bytes(block) + groups * number(kStepDepth) / kProductDepth * product_bytes) +
-      number(tiles) * 2 * elements * 4;
+  const double product_bytes = groups * (number(kGroupRows) + columns) * depth * kHalf;
+  f.shared_bytes_moved = f.blocks * steps * (stage_bytes(block) + product_bytes) +
+                         number(tiles) * 2 * elements * 4;
   f.in_flight_bytes = number(block.stages) * stage_bytes(block) / f.block_threads;
   f.wait_clocks = kBeginClocks + operations / kOperationsPerClock;
   const double own = elements / multiplying;

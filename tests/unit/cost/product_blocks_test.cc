@@ -84,7 +84,11 @@ TEST(ProductBlocks, EachTapTakesAStep) {
   TileShape windows = product(4096, 64, 3 * 8);
   windows.taps = 3;
   EXPECT_EQ(product_block({{windows, 1}}, {}, kProcessors).stages, 3);
-  EXPECT_EQ(time_of(windows, {}), time_of(product(4096, 64, 3 * 64), {}));
+  const GpuKernelFacts whole = product_facts(product(4096, 64, 3 * 64), {}, kProcessors);
+  const GpuKernelFacts facts = product_facts(windows, {}, kProcessors);
+  EXPECT_EQ(facts.thread_instructions, whole.thread_instructions);
+  // Of the zeros none are multiplied but those that fill up the depth of a product.
+  EXPECT_EQ(facts.warpgroup_operations, whole.warpgroup_operations / 4);
 }
 
 TEST(ProductBlocks, ShareAMultiprocessorWhereProductsAreShort) {

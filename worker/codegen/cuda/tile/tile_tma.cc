@@ -121,7 +121,7 @@ class TmaEmitter {
     if (s_.stages > 1) w_.line("int former = 0;");
     open_steps();
     w_.line("lf_barrier_wait(full + slot, parity);");
-    products_.multiply("slot");
+    products_.multiply("slot", copies_->used_depth(kDepth));
     if (s_.stages > 1) {
       // The next products begin before those of the former step have ended.
       w_.line("lf_wgmma_wait<1>();");

@@ -22,6 +22,8 @@ class TmaCopies {
   virtual bool along_k(common::Side side) const = 0;
   // Elements of k, with those that fill up steps.
   virtual common::Expr depth() const = 0;
+  // Of those the first of each step, of which the others are zeros; at most `depth`.
+  virtual int64_t used_depth(int64_t depth) const { return depth; }
   // Before the steps; the copies of `step`; and what follows each step.
   virtual void begin() {}
   virtual void copy(const CudaTileStages& stages) = 0;

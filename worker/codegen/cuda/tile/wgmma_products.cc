@@ -41,7 +41,7 @@ void WgmmaProducts::declare_matrices() {
   }
 }
 
-void WgmmaProducts::multiply(const std::string& stage) {
+void WgmmaProducts::multiply(const std::string& stage, int64_t depth) {
   const auto& a = stages_.left();
   const auto& b = stages_.right();
   block_.lines(cat("const uint64_t at = (uint64_t)(", stage, " * ", stages_.stage_bytes() / 16,
@@ -49,7 +49,7 @@ void WgmmaProducts::multiply(const std::string& stage) {
   std::string_view name = block_.contraction().operand_dtype(Side::kLeft) == DType::kFloat16
                               ? "lf_wgmma_f16"
                               : "lf_wgmma_bf16";
-  for (int64_t k = 0; k < kDepth / kStep; ++k) {
+  for (int64_t k = 0; k * kStep < depth; ++k) {
     w_.line(cat(name, "<", a.along_k ? 0 : 1, ", ", b.along_k ? 0 : 1, ">(sum, left + at + ",
                 k * step_units(a), ", right + at + ", k * step_units(b), ");"));
   }

@@ -31,8 +31,9 @@ class WgmmaProducts {
   void declare_sums();
   // Declares the descriptors of the first stage's matrices.
   void declare_matrices();
-  // Begins the products of stage `stage`, a C expression, and ends their group.
-  void multiply(const std::string& stage);
+  // Begins the products of the first `depth` k of stage `stage`, a C expression, and ends their
+  // group.
+  void multiply(const std::string& stage, int64_t depth = kDepth);
   // After the last product: adds what blocks share, and stores the block from the sums, which go
   // through shared memory.
   void store();

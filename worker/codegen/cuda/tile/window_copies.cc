@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "common/base/cat.h"
 #include "worker/codegen/cuda/tile/tma_copies.h"
 
@@ -20,6 +22,9 @@ class WindowCopies : public TmaCopies {
   std::vector<common::TensorMap> maps() const override { return {maps_.pixels, maps_.weights.map}; }
   bool along_k(Side side) const override { return side == Side::kLeft || maps_.weights.along_k; }
   common::Expr depth() const override { return maps_.steps() * depth_; }
+  int64_t used_depth(int64_t depth) const override {
+    return maps_.channel_steps() == 1 ? std::min(depth, maps_.windows.channels) : depth;
+  }
 
   void begin() override {
     begin_rows();
