@@ -130,11 +130,11 @@ GpuKernelTime gpu_kernel_time(const GpuKernelFacts& f, const GpuMachine& machine
   t.latency_ns = clocks / machine.clock_ghz;
   t.total_ns = std::max(
       {t.dram_ns, t.l2_ns, t.issue_ns, t.single_ns, t.tensor_ns, t.shared_ns, t.latency_ns});
-  // Blocks of a last wave that is not full leave processors idle for its share of the time.
-  if (waves > 1) {
-    double bound_ns = std::max({t.issue_ns, t.single_ns, t.tensor_ns, t.shared_ns});
-    t.total_ns = std::max(t.total_ns, bound_ns / t.wave_efficiency);
-  }
+  // A kernel ends with the processor that has most blocks, whether they were there at once or came
+  // one after another.
+  double most_blocks = std::ceil(blocks / machine.processors);
+  double bound_ns = std::max({t.issue_ns, t.single_ns, t.tensor_ns, t.shared_ns});
+  t.total_ns = std::max(t.total_ns, bound_ns * most_blocks * busy / blocks);
   double early_ns = first_blocks(f, t.resident_blocks, machine) * f.block_prefetch_bytes /
                     (machine.dram_bytes_per_ns * kGpuDramShare);
   t.launch_ns = kGpuLaunchNs - std::min(early_ns, kGpuEarlyShare * kGpuLaunchNs);

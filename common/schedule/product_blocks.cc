@@ -14,7 +14,8 @@ constexpr ProductBlock kBlocks[] = {
     {64, 256, 2},  {64, 256, 1},  {64, 256, 4},  {128, 64, 2},  {128, 64, 1},  {128, 64, 4},
     {64, 128, 2},  {64, 128, 1},  {64, 128, 4},  {64, 64, 2},   {64, 64, 1},   {64, 64, 4}};
 constexpr int64_t kSplits[] = {1, 2, 4, 8, 16, 32};
-constexpr int64_t kPartSteps = 4;  // of a block that shares a k, at least
+constexpr int64_t kStagesLeast = 2;  // where there are as many steps
+constexpr int64_t kPartSteps = 4;    // of a block that shares a k, at least
 constexpr int64_t kStepDepth = 64, kGroupRows = 64, kGroupThreads = 128, kWarpRows = 16;
 constexpr double kHalf = 2, kWarp = 32, kSharedBytes = 227 * 1024;
 // Of a multiprocessor and of a thread, beside its sums.
@@ -30,6 +31,8 @@ constexpr double kStep = 43, kElement = 6, kLeft = 1, kAdded = 2;
 // sum.
 constexpr double kBeginClocks = 1300, kElementClocks = 26, kRoundClocks = kGpuMemoryClocks,
                  kRoundElements = 32, kLeaveClocks = 8, kAddClocks = 70, kJoinClocks = 1500;
+// From a box's request until its products may begin, where the second cache has it.
+constexpr double kBoxClocks = 500;
 // Multiplications and additions of a processor's tensor cores in a clock.
 constexpr double kOperationsPerClock = 4096;
 constexpr int64_t kDeep = 16;  // of k, in one product
@@ -60,6 +63,11 @@ int64_t places(const ProductBlock& block, int64_t processors) {
 // Of a block that sums all products; those of each tap are filled up to whole ones.
 int64_t steps_of(const TileShape& shape) {
   return shape.taps * divide_up(divide_up(shape.steps, shape.taps), kStepDepth);
+}
+
+// Of an element that the copy engine brings: windows leave out what lies beyond an image.
+double copied_bytes(const TileOperand& operand) {
+  return operand.is_copied ? kHalf : operand.element.load_bytes;
 }
 
 // What a step multiplies: the channels of one tap may be fewer than a step has room for.
@@ -137,16 +145,22 @@ GpuKernelFacts product_facts(const TileShape& shape, const ProductBlock& block,
   f.warpgroup_operations = f.blocks * operations;
   f.thread_instructions =
       f.blocks * f.block_threads * steps * kStep + number(tiles) * elements * kElement;
-  f.sector_bytes = f.blocks * steps * (number(block.rows) + columns / block.cluster) *
-                       number(kStepDepth) * kHalf +
+  // The copy engine reads nothing beyond an operand's end: each block of columns reads all rows,
+  // and each cluster of blocks of rows all columns.
+  const double deep = number(shape.batch * shape.steps);
+  const double row_blocks = number(divide_up(shape.rows, block.rows * block.cluster));
+  const double column_blocks = number(divide_up(shape.columns, block.columns));
+  f.sector_bytes = deep * (number(shape.rows) * copied_bytes(shape.left) * column_blocks +
+                           number(shape.columns) * copied_bytes(shape.right) * row_blocks) +
                    number(shape.batch * shape.rows * shape.columns) *
                        (shape.result.load_bytes + shape.result_bytes);
   // Boxes are written once; each warpgroup reads its rows and all columns. Sums go through it, too.
   const double product_bytes = groups * (number(kGroupRows) + columns) * depth * kHalf;
-  f.shared_bytes_moved = f.blocks * steps * (stage_bytes(block) + product_bytes) +
-                         number(tiles) * 2 * elements * 4;
+  f.shared_bytes_moved =
+      f.blocks * steps * (stage_bytes(block) + product_bytes) + number(tiles) * 2 * elements * 4;
   f.in_flight_bytes = number(block.stages) * stage_bytes(block) / f.block_threads;
-  f.wait_clocks = kBeginClocks + operations / kOperationsPerClock;
+  f.wait_clocks = kBeginClocks + std::max(operations / kOperationsPerClock,
+                                          steps * kBoxClocks / number(block.stages));
   const double own = elements / multiplying;
   const double rounds = shape.result.loads > 0 ? own / kRoundElements : 0;
   const double result_clocks = own * kElementClocks + rounds * kRoundClocks;
@@ -155,10 +169,11 @@ GpuKernelFacts product_facts(const TileShape& shape, const ProductBlock& block,
     return f;
   }
   // Warps leave the rows that the product has.
-  const double left =
-      number(std::min(block.rows, divide_up(shape.rows, kWarpRows) * kWarpRows)) * columns;
-  f.sector_bytes += 2 * f.blocks * left * 4;
-  f.thread_instructions += f.blocks * left * (kLeft + kAdded);
+  const int64_t left_rows = divide_up(shape.rows, kWarpRows) * kWarpRows;
+  const double left = number(std::min(block.rows, left_rows)) * columns;
+  const double all_left = number(shape.batch * parts * left_rows) * column_blocks * columns;
+  f.sector_bytes += 2 * all_left * 4;
+  f.thread_instructions += all_left * (kLeft + kAdded);
   f.wait_clocks += columns / 8 * kLeaveClocks;
   f.longest_wait_clocks = f.wait_clocks + kJoinClocks +
                           number(parts) * left / 4 / multiplying * kAddClocks + result_clocks;
@@ -182,15 +197,17 @@ ProductBlock product_block(const std::vector<WeightedTile>& shapes, const Produc
         (wish.cluster != 0 && block.cluster != wish.cluster)) {
       continue;
     }
-    block.stages = stages;
     for (int64_t splits : kSplits) {
       bool fits = wish.splits == 0 ? may_split(shapes, splits) : splits == wish.splits;
       if (!fits) continue;
       block.splits = splits;
-      double ns = expected_ns(shapes, block, machine, false);
-      if (ns >= least) continue;
-      best = block;
-      least = ns;
+      // With fewer stages there may be room for another block.
+      for (block.stages = stages; block.stages >= std::min(stages, kStagesLeast); --block.stages) {
+        double ns = expected_ns(shapes, block, machine, false);
+        if (ns >= least) continue;
+        best = block;
+        least = ns;
+      }
     }
   }
   return best;

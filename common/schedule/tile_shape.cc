@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "common/base/divide_up.h"
 #include "common/ir/hlir/sizes.h"
 #include "common/ir/llir/grouped_form.h"
 #include "common/ir/nest/lower_structure.h"
@@ -83,6 +84,21 @@ class Count {
   ElementWork work_;
 };
 
+// The share of an axis' taps, over all its windows, that read a pixel.
+double inside_of(const WindowOperand::Axis& axis, const std::vector<int64_t>& symbols) {
+  const int64_t size = axis.size.evaluate(symbols);
+  const int64_t count = std::max<int64_t>(1, axis.count.evaluate(symbols));
+  int64_t inside = 0;
+  for (int64_t tap = 0; tap < axis.taps; ++tap) {
+    // Windows w with 0 <= start + step * w < size.
+    const int64_t start = axis.first + axis.dilation * tap, step = std::max<int64_t>(1, axis.step);
+    const int64_t first = start >= 0 ? 0 : divide_up(-start, step);
+    const int64_t last = start >= size ? 0 : divide_up(size - start, step);
+    inside += std::max<int64_t>(0, std::min(count, last) - first);
+  }
+  return static_cast<double>(inside) / static_cast<double>(count * axis.taps);
+}
+
 bool is_within(const Expr& size, int64_t least, int64_t most) {
   return size.is_constant() && size.constant() >= least && size.constant() <= most;
 }
@@ -114,8 +130,12 @@ std::optional<TileShape> tile_shape(const Contraction& c, const std::vector<int6
   shape.rows = size(c.problem().m_size);
   shape.columns = size(c.problem().n_size);
   shape.steps = size(c.problem().k_size);
+  double inside = 1;
   if (const auto windows = window_operand(c)) {
-    for (const WindowOperand::Axis& axis : windows->axes) shape.taps *= axis.taps;
+    for (const WindowOperand::Axis& axis : windows->axes) {
+      shape.taps *= axis.taps;
+      inside *= inside_of(axis, symbols);
+    }
   }
   for (Side side : {Side::kLeft, Side::kRight}) {
     TileOperand& operand = side == Side::kLeft ? shape.left : shape.right;
@@ -124,6 +144,7 @@ std::optional<TileShape> tile_shape(const Contraction& c, const std::vector<int6
     Count count(c.body(), c.id(), symbols);
     count.add(c.operand(side), -1, 1);
     operand.element = count.work();
+    if (side == Side::kLeft) operand.element.load_bytes *= inside;
   }
   Count count(c.body(), c.id(), symbols, static_cast<double>(shape.columns));
   shape.result_bytes = 0;

@@ -276,10 +276,10 @@ TEST(GpuStatic, ProductsTakeWhatSearchesExpect) {
     auto told = told_of(named, tools);
     ASSERT_TRUE(told.ok()) << named.name << ": " << told.error().message;
     double expected = coordinator::predict_ns(named.kernel, {}, coordinator::device_terms(target));
-    // A search does not know how many of a convolution's taps lie beyond the border, and the block
-    // that is seen may have more of them than others.
-    const double most = std::string_view(named.name).starts_with("convolution") ? 1.5 : 1.15;
     EXPECT_GT(expected, told->predicted_ns * 0.85) << named.name;
+    // Of boxes that clusters share, the emulated GPU counts what the block writes that asks for
+    // them.
+    const double most = std::string_view(named.name).starts_with("convolution") ? 1.2 : 1.15;
     EXPECT_LT(expected, told->predicted_ns * most) << named.name;
   }
 }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <set>
 
 #include "tests/emulator/container.h"
@@ -122,6 +123,44 @@ GridLaunch::SharedRange shared_of(const void* module) {
   return static_cast<const Module*>(module)->static_shared();
 }
 
+// A block that runs, and how many it stands for.
+struct Sample {
+  int64_t block = 0;
+  double weight = 1;
+};
+
+// Of a grid whose blocks read no windows the first, the middle and the last, alike. Where they do,
+// the first and the last stand for themselves and several others for all that lie between them: how
+// many of their taps lie beyond an image's border differs.
+std::vector<Sample> samples_of(const AccessRun& run) {
+  constexpr int64_t kWindowBlocks = 6;
+  // Of the golden ratio: its multiples are spread whatever the images' period in blocks is.
+  constexpr double kSpread = 0.6180339887;
+  const bool has_windows = std::any_of(run.maps.begin(), run.maps.end(),
+                                       [](const auto& map) { return map.encoded.has_windows(); });
+  const int64_t last = std::max<int64_t>(0, run.blocks - 1), inner = last - 1;
+  std::vector<Sample> samples;
+  if (!has_windows) {
+    for (int64_t block : std::set<int64_t>{0, last / 2, last}) samples.push_back({block, 1});
+    return samples;
+  }
+  samples.push_back({0, 1});
+  const int64_t count = std::clamp<int64_t>(inner, 0, kWindowBlocks);
+  for (int64_t k = 0; k < count; ++k) {
+    const double place = std::fmod(0.5 + static_cast<double>(k) * kSpread, 1.0);
+    // Where all run, each runs once.
+    const int64_t within =
+        count == inner ? k : static_cast<int64_t>(place * static_cast<double>(inner));
+    samples.push_back({1 + within, static_cast<double>(inner) / static_cast<double>(count)});
+  }
+  if (last > 0) samples.push_back({last, 1});
+  // Of all that run the mean weight is one.
+  for (Sample& sample : samples) {
+    sample.weight *= static_cast<double>(samples.size()) / static_cast<double>(run.blocks);
+  }
+  return samples;
+}
+
 }  // namespace
 
 AccessFigures run_accesses(const AccessRun& run) {
@@ -142,10 +181,9 @@ AccessFigures run_accesses(const AccessRun& run) {
   }
   std::vector<void*> parameters = arguments.parameters();
   Multiprocessor multiprocessor;
-  const int64_t last = std::max<int64_t>(0, run.blocks - 1);
   AccessSums completions;
   double completing = 0, completed = 0;  // blocks
-  for (int64_t block : std::set<int64_t>{0, last / 2, last}) {
+  for (const Sample& sample : samples_of(run)) {
     AccessCounter counter(arguments.space().first(), arguments.space().last(), kBlockAccessesMax);
     GridLaunch launch;
     launch.kernel = kernel;
@@ -155,7 +193,7 @@ AccessFigures run_accesses(const AccessRun& run) {
     launch.block = {run.threads, 1, 1};
     launch.dynamic_shared_bytes = run.shared_bytes;
     launch.parameters = parameters.data();
-    launch.only_block = static_cast<uint64_t>(block);
+    launch.only_block = static_cast<uint64_t>(sample.block);
     launch.observer = &counter;
     std::atomic<uint64_t> next{0};
     std::atomic<bool> stop{false};
@@ -165,7 +203,7 @@ AccessFigures run_accesses(const AccessRun& run) {
       return figures;
     }
     figures.is_whole &= counter.is_whole();
-    figures.sums.add(counter.own(), 1);
+    figures.sums.add(counter.own(), sample.weight);
     ++figures.blocks;
     double loads = 0;
     for (double bytes : counter.sums().load_bytes) loads += bytes;

@@ -32,7 +32,7 @@ struct AccessRun {
 };
 
 struct AccessFigures {
-  AccessSums sums;
+  AccessSums sums;                 // over the blocks that ran, each for those it stands for
   double longest_load_bytes = 0;   // of the block that loads most
   AccessSums longest;              // likewise
   double box_bytes_under_way = 0;  // most of them at once
@@ -42,10 +42,12 @@ struct AccessFigures {
   std::string problem;             // why there are no sums; empty: there are
 };
 
-// The grid's first, middle and last block. None waits for another one's work: each runs as if what
-// it waits for was there. Of blocks that share a sum one goes on when all are done: what it does
-// then is counted for its share of the blocks, since the last block of a grid is always such a one.
-// A block that accesses too much is ended after some millions of accesses.
+// The grid's first, middle and last block, or, where they read windows of images, the first, the
+// last and several others, which sums weigh by how many blocks they stand for; the mean weight of
+// those that ran is one. None waits for another one's work: each runs as if what it waits for was
+// there. Of blocks that share a sum one goes on when all are done: what it does then is counted for
+// its share of the blocks, since the last block of a grid is always such a one. A block that
+// accesses too much is ended after some millions of accesses.
 AccessFigures run_accesses(const AccessRun& run);
 
 }  // namespace emulator

@@ -96,6 +96,16 @@ TEST(ProductBlocks, ShareAMultiprocessorWhereProductsAreShort) {
   EXPECT_EQ(resident_products({128, 256, 2, 1, 4}), 1);
 }
 
+// 3 stages of 32 KB leave room for a second block, 4 do not; blocks of 256 columns have no room for
+// one either way.
+TEST(ProductBlocks, HaveFewerStagesWhereTwoBlocksHaveRoomThen) {
+  EXPECT_EQ(resident_products({128, 128, 2, 1, 4}), 1);
+  EXPECT_EQ(resident_products({128, 128, 2, 1, 3}), 2);
+  const ProductBlock block = product_block({{product(25088, 128, 1152), 1}}, {}, kProcessors);
+  EXPECT_GE(resident_products(block), 2);
+  EXPECT_EQ(product_block({{product(4096, 4096, 4096), 1}}, {}, kProcessors).stages, 4);
+}
+
 // A convolution of 64 channels reads each pixel nine times, from the second cache: its blocks are
 // chosen by what the chip does, not by memory that would deliver nine copies.
 TEST(ProductBlocks, AreNotWiderThanTheProduct) {

@@ -100,5 +100,25 @@ TEST(TileShape, CountsWhatComputesAnElement) {
   EXPECT_GT(gated->left.element.instructions, 20);
 }
 
+// Windows of 3 x 3 pixels of images of 7 x 7: of 21 taps along an axis 19 read a pixel.
+TEST(TileShape, CountsTapsWithinTheImage) {
+  const auto i = [](int label) { return Expr::index(label); };
+  GraphBuilder b;
+  NodeId x = b.input(InputKind::kUser, DType::kBfloat16, {32, 7, 7, 64}, "");
+  NodeId w = b.input(InputKind::kUser, DType::kBfloat16, {128, 3, 3, 64}, "");
+  const Expr row = i(1) + i(3) - Expr(1), column = i(2) + i(4) - Expr(1);
+  View windows{{32, 7, 7, 3, 3, 64}, {i(0), row, column, i(5)}, {{row, 7}, {column, 7}}, 0};
+  b.output(b.raw({Op::kContract,
+                  DType::kFloat32,
+                  {32, 7, 7, 128},
+                  {b.view(x, windows), w},
+                  ContractAttr{{0, 1, 2, 3, 4, 5}, {6, 3, 4, 5}, {0, 1, 2, 6}}}));
+  auto shape = tile_shape(b.finish(), {});
+  ASSERT_TRUE(shape);
+  EXPECT_EQ(shape->taps, 9);
+  EXPECT_NEAR(shape->left.element.load_bytes, 2 * 19.0 * 19 / 21 / 21, 1e-9);
+  EXPECT_FALSE(shape->left.is_copied);
+}
+
 }  // namespace
 }  // namespace common
