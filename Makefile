@@ -41,10 +41,12 @@ fuzz: packages  ## for every night: 10,000 random graphs and changes of loop nes
 
 SECONDS ?= 60
 COORDINATORS ?= 1
-chaos: packages  ## a farm whose processes, disk and network fail for SECONDS=60; SEED=, COORDINATORS=
+SHARDS ?= 1
+chaos: packages  ## a farm whose processes, disk and network fail for SECONDS=60; SEED=, COORDINATORS=, SHARDS=64
 	@cmake --preset release
 	@cmake --build build --target lfarm_chaos
-	@build/tests/lfarm-chaos --seconds $(SECONDS) --seed $(SEED) --coordinators $(COORDINATORS)
+	@build/tests/lfarm-chaos --seconds $(SECONDS) --seed $(SEED) --coordinators $(COORDINATORS) \
+	  --shards $(SHARDS)
 
 # Positions are inputs of the exported steps or states of theirs.
 LAYERS ?= 2

@@ -27,6 +27,8 @@ constexpr size_t kSubmitsPerCase = 2;
 constexpr const char* kBudget = "4";
 // A node that was lost comes back later than its lease lasts, 15 s.
 constexpr int64_t kNodeRestartNs = 20'000'000'000;
+// With shards also sooner than others take them over.
+constexpr int64_t kShardsRestartNs = 3'000'000'000;
 constexpr int kCommandMs = 30'000;
 constexpr int kStartMs = 30'000;
 constexpr int kFinishMs = 20'000;
@@ -77,7 +79,7 @@ Status Farm::prepare_places() {
   }
   if (options_.coordinators > 1) {
     LFARM_RETURN_IF_ERROR(common::make_directories(path("cluster")));
-    LFARM_ASSIGN_OR_RETURN(replicas_, Replicas::start(path("cluster")));
+    LFARM_ASSIGN_OR_RETURN(replicas_, Replicas::start(path("cluster"), options_.has_shards));
     return {};
   }
   obstacle_ = options_.obstacle;
@@ -129,38 +131,57 @@ std::string Farm::state(int coordinator) const {
 }
 
 std::string Farm::endpoint(bool far) const {
-  return cat("tcp://", far ? FarNetwork::near_address() : "127.0.0.1", ":", port_);
+  std::string all;
+  for (int port : ports_) {
+    all += cat(all.empty() ? "" : ",", "tcp://", far ? FarNetwork::near_address() : "127.0.0.1",
+               ":", port);
+  }
+  return all;
 }
 
-// Of several, each listens once it leads, all at one address, as behind a cluster's service.
+// Of several without shards, each listens once it leads, all at one address, as behind a cluster's
+// service.
 Status Farm::start_coordinators() {
-  port_ = free_port();
-  std::string listen = cat("tcp://", network_ ? "0.0.0.0" : "127.0.0.1", ":", port_);
+  for (int k = 0; k < (options_.has_shards ? options_.coordinators : 1); ++k) {
+    ports_.push_back(free_port());
+  }
   std::vector<std::string> http_files;
   for (int k = 0; k < options_.coordinators; ++k) {
-    std::vector<std::string> arguments = {options_.binaries + "/lfarm-coordinator",
-                                          "--secure",
-                                          "--listen",
-                                          listen,
-                                          "--state",
-                                          state(k),
-                                          "--endpoint-file",
-                                          path("endpoint")};
+    std::vector<std::string> arguments = arguments_of(k);
     std::string name = "coordinator";
     int64_t restart_ns = Supervised::kRestartNs;
     if (replicas_) {
-      for (const std::string& word : replicas_->arguments(k)) arguments.push_back(word);
       http_files.push_back(path(cat("http-", k)));
       arguments.insert(arguments.end(),
                        {"--http", "127.0.0.1:0", "--http-file", http_files.back()});
       name += cat("-", k);
-      restart_ns = kNodeRestartNs;
+      restart_ns = options_.has_shards ? kShardsRestartNs : kNodeRestartNs;
     }
     coordinators_.push_back(std::make_unique<Supervised>(name, std::move(arguments),
                                                          path(name + ".log"), nullptr, restart_ns));
     LFARM_RETURN_IF_ERROR(coordinators_.back()->start());
   }
-  if (replicas_) idle_watch_ = std::make_unique<IdleWatch>(http_files);
+  if (replicas_ && !options_.has_shards) idle_watch_ = std::make_unique<IdleWatch>(http_files);
+  return await_endpoint();
+}
+
+std::vector<std::string> Farm::arguments_of(int coordinator) const {
+  int port = options_.has_shards ? ports_[static_cast<size_t>(coordinator)] : ports_.front();
+  std::vector<std::string> arguments = {
+      options_.binaries + "/lfarm-coordinator",
+      "--secure",
+      "--listen",
+      cat("tcp://", network_ ? "0.0.0.0" : "127.0.0.1", ":", port),
+      "--state",
+      state(coordinator),
+      "--endpoint-file",
+      path("endpoint")};
+  if (!replicas_) return arguments;
+  for (const std::string& word : replicas_->arguments(coordinator)) arguments.push_back(word);
+  return arguments;
+}
+
+Status Farm::await_endpoint() {
   for (int waited = 0; ::access(path("endpoint").c_str(), F_OK) != 0; waited += 10) {
     if (waited > kStartMs) return common::internal_error("the coordinator does not start");
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -283,15 +304,21 @@ void Farm::check_outputs() {
 }
 
 void Farm::check_plans(const std::string& listing) {
+  check_same_plans();
   for (const auto& [folder, ids] : plans_) {
-    if (ids.size() != 1) {
-      complain(cat(case_name(folder), ": clients were given ", ids.size(), " different plans"));
-    }
     size_t kept = count(listing, cat("\"graph_hash\":\"", graphs_[folder], "\""));
     if (kept != 1) complain(cat(case_name(folder), ": the store holds ", kept, " plans"));
     if (count(listing, cat("\"plan\":\"", *ids.begin(), "\"")) == 0) {
       complain(cat(case_name(folder), ": the plan that clients have is not in the store"));
     }
+  }
+}
+
+// Whichever coordinator answered.
+void Farm::check_same_plans() {
+  for (const auto& [folder, ids] : plans_) {
+    if (ids.size() == 1) continue;
+    complain(cat(case_name(folder), ": clients were given ", ids.size(), " different plans"));
   }
 }
 
@@ -309,6 +336,7 @@ void Farm::examine() {
   for (auto& worker : workers_) complain(worker->finish(kFinishMs));
   for (auto& coordinator : coordinators_) complain(coordinator->finish(kFinishMs));
   check_leftovers();
+  if (options_.has_shards) return check_same_plans();
   if (replicas_) {
     say(cat(idle_watch_->leaders(), " leaders; at most ", idle_watch_->longest_ns() / 1'000'000,
             " ms without work for a worker while tasks waited"));

@@ -24,6 +24,7 @@ struct FarmOptions {
   std::string binaries;            // folder of lfarm, lfarm-coordinator and lfarm-worker
   std::vector<std::string> cases;  // folders, in the order in which they are submitted
   int coordinators = 1;            // more than one share a lease and a store
+  bool has_shards = false;         // or all of several serve at once, each its shards
   std::string obstacle;            // why leave_the_machine() has failed; empty: it has not
 };
 
@@ -41,8 +42,9 @@ class Farm {
   std::vector<std::unique_ptr<Supervised>>& coordinators() { return coordinators_; }
   std::vector<std::unique_ptr<Supervised>>& workers() { return workers_; }
   std::vector<std::unique_ptr<Client>>& clients() { return clients_; }
-  SmallDisk* disk() { return disk_.get(); }                  // null where none can be mounted
-  Replicas* replicas() { return replicas_.get(); }           // null with one coordinator
+  SmallDisk* disk() { return disk_.get(); }         // null where none can be mounted
+  Replicas* replicas() { return replicas_.get(); }  // null with one coordinator
+  bool has_shards() const { return options_.has_shards; }
   FarNetwork* network() { return network_.get(); }           // null where none can be made
   const std::string& obstacle() const { return obstacle_; }  // why one of them is null
 
@@ -64,6 +66,8 @@ class Farm {
   common::Status prepare_keys();
   common::Status start_coordinators();
   std::string state(int coordinator) const;
+  std::vector<std::string> arguments_of(int coordinator) const;
+  common::Status await_endpoint();
   common::Status start_workers();
   void make_clients();
   common::Result<std::string> lfarm(std::vector<std::string> arguments, int timeout_ms) const;
@@ -73,6 +77,7 @@ class Farm {
   std::string next_case();
   void check_outputs();
   void check_leftovers();
+  void check_same_plans();
   void check_plans(const std::string& listing);
 
   FarmOptions options_;
@@ -82,7 +87,7 @@ class Farm {
   std::string obstacle_;
   std::unique_ptr<SmallDisk> disk_;
   std::unique_ptr<FarNetwork> network_;  // outlives the processes that live in it
-  int port_ = 0;
+  std::vector<int> ports_;               // of the coordinators, or the one that all take in turn
   std::string farm_key_;
   std::unique_ptr<Replicas> replicas_;  // outlives the coordinators
   std::unique_ptr<IdleWatch> idle_watch_;

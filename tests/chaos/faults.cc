@@ -22,6 +22,8 @@ constexpr uint64_t kLongHoldMs = 11'000;
 constexpr double kLongHoldChance = 0.05;
 // With several coordinators: a handover takes as long as their lease lasts.
 constexpr uint64_t kReplicasPauseMs = 10'000;
+// With shards all of them work, and most go on.
+constexpr uint64_t kShardsPauseMs = 4'000;
 
 bool lasts(Fault fault) { return fault >= Fault::kStopWorker; }
 
@@ -106,7 +108,9 @@ void Faults::begin(int64_t now_ns) {
   uint64_t hold_ms = kHoldMsMin + random_.below(kHoldMsMax - kHoldMsMin);
   if (random_.chance(kLongHoldChance)) hold_ms = kLongHoldMs;
   uint64_t pause_ms = kPauseMsMin + random_.below(kPauseMsMax - kPauseMsMin);
-  if (farm_.replicas() != nullptr) pause_ms = kReplicasPauseMs;
+  if (farm_.replicas() != nullptr) {
+    pause_ms = farm_.has_shards() ? kShardsPauseMs : kReplicasPauseMs;
+  }
   next_ns_ = now_ns + static_cast<int64_t>(pause_ms) * kMs;
   if (is_active(fault)) return;
 

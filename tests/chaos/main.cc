@@ -1,9 +1,9 @@
-// lfarm-chaos [--seconds N] [--seed S] [--only FAULT] [--coordinators N]: a farm of real processes
-// under faults, for a bounded time. Goal: whatever is killed, stopped, filled or cut, every model
-// that a user keeps asking for gets exactly one plan, that plan is right, and no process dies by
-// itself. Method: clients submit models while a seed draws faults; then all is healed, clients must
-// come to an end, and what they were told is compared with what the store holds and with PyTorch's
-// outputs.
+// lfarm-chaos [--seconds N] [--seed S] [--only FAULT] [--coordinators N [--shards 64]]: a farm of
+// real processes under faults, for a bounded time. Goal: whatever is killed, stopped, filled or
+// cut, every model that a user keeps asking for gets exactly one plan, that plan is right, and no
+// process dies by itself. Method: clients submit models while a seed draws faults; then all is
+// healed, clients must come to an end, and what they were told is compared with what the store
+// holds and with PyTorch's outputs.
 #include <sys/prctl.h>
 
 #include <algorithm>
@@ -33,6 +33,7 @@ struct Options {
   int64_t seconds = 60;
   uint64_t seed = 1;
   int coordinators = 1;
+  bool has_shards = false;
   std::string only;  // the name of a fault
 };
 
@@ -53,13 +54,16 @@ bool parse(int argc, char** argv, Options& options) {
     } else if (std::strcmp(argv[k], "--coordinators") == 0) {
       if (value < 1 || value > 16) return false;
       options.coordinators = static_cast<int>(value);
+    } else if (std::strcmp(argv[k], "--shards") == 0) {
+      if (value != 1 && value != 64) return false;
+      options.has_shards = value == 64;
     } else if (std::strcmp(argv[k], "--seed") == 0) {
       options.seed = value;
     } else {
       return false;
     }
   }
-  return true;
+  return !options.has_shards || options.coordinators > 1;
 }
 
 // Small models and single operators, in an order that the seed decides.
@@ -96,8 +100,8 @@ void await_clients(Farm& farm) {
 }
 
 int run(const Options& options, const std::string& obstacle) {
-  auto farm = Farm::start(
-      {paths::binaries(), shuffled_cases(options.seed), options.coordinators, obstacle});
+  auto farm = Farm::start({paths::binaries(), shuffled_cases(options.seed), options.coordinators,
+                           options.has_shards, obstacle});
   if (!farm.ok()) {
     std::printf("the farm does not start: %s\n", farm.error().message.c_str());
     return 1;
@@ -128,6 +132,7 @@ int run(const Options& options, const std::string& obstacle) {
   }
   std::string only = options.only.empty() ? "" : cat(" --only '", options.only, "'");
   if (options.coordinators > 1) only += cat(" --coordinators ", options.coordinators);
+  if (options.has_shards) only += " --shards 64";
   std::printf("again: build/tests/lfarm-chaos --seconds %lld --seed %llu%s\n",
               static_cast<long long>(options.seconds),
               static_cast<unsigned long long>(options.seed), only.c_str());
@@ -140,7 +145,8 @@ int main(int argc, char** argv) {
   Options options;
   if (!parse(argc, argv, options)) {
     std::fprintf(stderr,
-                 "usage: lfarm-chaos [--seconds N] [--seed S] [--only FAULT] [--coordinators N]\n");
+                 "usage: lfarm-chaos [--seconds N] [--seed S] [--only FAULT] [--coordinators N "
+                 "[--shards 64]]\n");
     return 2;
   }
   std::printf("seed %llu, %lld s\n", static_cast<unsigned long long>(options.seed),

@@ -14,8 +14,10 @@ namespace chaos {
 
 class Replicas {
  public:
-  // `folder` exists. kUnavailable where this machine has no redis-server, or no openssl.
-  static common::Result<std::unique_ptr<Replicas>> start(const std::string& folder);
+  // With shards there is no cluster: their leases lie in the store. `folder` exists. kUnavailable
+  // where this machine has no redis-server, or no openssl.
+  static common::Result<std::unique_ptr<Replicas>> start(const std::string& folder,
+                                                         bool has_shards);
 
   // What coordinator number `k` is started with.
   std::vector<std::string> arguments(int k) const;

@@ -60,7 +60,9 @@ class PaperFarm : public testing::Test {
 };
 
 TEST_F(PaperFarm, FindsAPlanThatRunsOnTheNewDevice) {
-  auto client = clients::FarmClient::connect({.endpoint = endpoint_});
+  clients::FarmClientOptions options;
+  options.endpoint = endpoint_;
+  auto client = clients::FarmClient::connect(std::move(options));
   ASSERT_TRUE(client.ok()) << client.error().message;
   auto device = paper::open_device();
   clients::PulledPlan pulled;
