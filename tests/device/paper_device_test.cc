@@ -10,6 +10,7 @@
 #include <chrono>
 #include <optional>
 #include <thread>
+#include <utility>
 
 #include "clients/cli/models/case.h"
 #include "clients/runtime/farm/farm_client.h"
