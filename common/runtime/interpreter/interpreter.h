@@ -21,7 +21,8 @@ struct InterpretOptions {
   Precision precision = Precision::kModel;
   // With kPlain, another draw of rounding: results that machines round in ways of their own (sums,
   // functions, quotients) are moved by a unit in the last place or stay, as a hash of this number,
-  // the node and the position says. 0: they stay.
+  // the node and the position says; sums of products take one product after the other in one
+  // accumulator, instead of sums of parts. 0: neither.
   uint64_t rounding = 0;
   // A node whose result would be larger is refused (kInvalidInput).
   int64_t max_tensor_bytes = int64_t{16} << 30;

@@ -22,6 +22,9 @@ using Loops = std::vector<Loop>;
 struct Problem {
   Loops kept;
   Loops summed;
+  // Whether one accumulator takes all products of a float32 sum, one after the other, as the loops
+  // that kernels are made of do; else parts are summed first, which rounds less.
+  bool in_order = false;
 };
 
 int64_t count_of(const Loops& loops) {
@@ -92,7 +95,8 @@ struct Row {
 // The two ways to add up a row, of whatever types; all around them is compiled once per `Sum`.
 template <class Sum>
 struct RowSums {
-  Sum (*dot)(const Row& row, int64_t count) = nullptr;
+  // `before` and the products.
+  Sum (*dot)(Sum before, const Row& row, int64_t count) = nullptr;
   // sums[j] += the product at column j, for each column.
   void (*add)(const Row& row, int64_t columns, Sum* sums) = nullptr;
 };
@@ -141,18 +145,29 @@ __attribute__((always_inline)) inline Sum dot(const Row& row, int64_t count) {
 }
 
 template <class Sum, class A, class B>
-Sum dot_plain(const Row& row, int64_t count) {
-  return dot<Sum, 16, A, B>(row, count);
+Sum dot_plain(Sum before, const Row& row, int64_t count) {
+  return before + dot<Sum, 16, A, B>(row, count);
 }
 #if defined(__x86_64__)
 template <class Sum, class A, class B>
-__attribute__((target("avx2,fma"))) Sum dot_avx2(const Row& row, int64_t count) {
-  return dot<Sum, 32, A, B>(row, count);
+__attribute__((target("avx2,fma"))) Sum dot_avx2(Sum before, const Row& row, int64_t count) {
+  return before + dot<Sum, 32, A, B>(row, count);
 }
 #endif
 
 template <class Sum, class A, class B>
-auto best_dot() {
+Sum dot_in_order(Sum sum, const Row& row, int64_t count) {
+  const A* a = static_cast<const A*>(row.left) + row.a;
+  const B* b = static_cast<const B*>(row.right) + row.b;
+  for (int64_t i = 0; i < count; ++i) {
+    sum += to<Sum>(a[i * row.a_step]) * to<Sum>(b[i * row.b_step]);
+  }
+  return sum;
+}
+
+template <class Sum, class A, class B>
+auto best_dot(bool in_order) {
+  if (in_order) return &dot_in_order<Sum, A, B>;
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return &dot_avx2<Sum, A, B>;
 #endif
@@ -195,7 +210,7 @@ void direct_sums(const Problem& problem, const void* a, const void* b, const Row
               [&](const std::array<int64_t, 2>& from) {
                 if (!by_columns) {
                   Row row{a, b, from[0], summed.steps[0], from[1], summed.steps[1]};
-                  sums[0] += row_sums.dot(row, summed.length);
+                  sums[0] = row_sums.dot(sums[0], row, summed.length);
                   return;
                 }
                 Row row{a, b, from[0], column.a, from[1], column.b};
@@ -213,22 +228,28 @@ void direct_sums(const Problem& problem, const void* a, const void* b, const Row
 
 // ---- blocked matrix product ---------------------------------------------------------------
 
-// c[r * ldc + j] += sum over p < depth of a[p * rows + r] * b[p * columns + j]
+// c[r * ldc + j] += sum over p < depth of a[p * rows + r] * b[p * columns + j], where c itself
+// takes one product after the other if `onward`.
 template <class Sum>
 struct Tile {
   int64_t rows = 0;
   int64_t columns = 0;
-  void (*kernel)(const Sum* a, const Sum* b, int64_t depth, Sum* c, int64_t ldc) = nullptr;
+  void (*kernel)(const Sum* a, const Sum* b, int64_t depth, Sum* c, int64_t ldc,
+                 bool onward) = nullptr;
 };
 
 // Two vectors of `Bytes` bytes wide, `Rows` high, held in registers.
 template <class Sum, int Bytes, int Rows>
 __attribute__((always_inline)) inline void tile(const Sum* a, const Sum* b, int64_t depth, Sum* c,
-                                                int64_t ldc) {
+                                                int64_t ldc, bool onward) {
   typedef Sum Vector __attribute__((vector_size(Bytes)));
   constexpr int kWidth = Bytes / static_cast<int>(sizeof(Sum));
   Vector left[Rows] = {};
   Vector right[Rows] = {};
+  for (int r = 0; onward && r < Rows; ++r) {
+    std::memcpy(&left[r], c + r * ldc, sizeof left[r]);
+    std::memcpy(&right[r], c + r * ldc + kWidth, sizeof right[r]);
+  }
   for (int64_t p = 0; p < depth; ++p) {
     Vector b0;
     Vector b1;
@@ -242,11 +263,13 @@ __attribute__((always_inline)) inline void tile(const Sum* a, const Sum* b, int6
     b += 2 * kWidth;
   }
   for (int r = 0; r < Rows; ++r) {
-    Vector c0;
-    Vector c1;
+    Vector c0 = {};
+    Vector c1 = {};
     Sum* row = c + r * ldc;
-    std::memcpy(&c0, row, sizeof c0);
-    std::memcpy(&c1, row + kWidth, sizeof c1);
+    if (!onward) {
+      std::memcpy(&c0, row, sizeof c0);
+      std::memcpy(&c1, row + kWidth, sizeof c1);
+    }
     c0 += left[r];
     c1 += right[r];
     std::memcpy(row, &c0, sizeof c0);
@@ -255,19 +278,19 @@ __attribute__((always_inline)) inline void tile(const Sum* a, const Sum* b, int6
 }
 
 template <class Sum>
-void tile_plain(const Sum* a, const Sum* b, int64_t depth, Sum* c, int64_t ldc) {
-  tile<Sum, 16, 4>(a, b, depth, c, ldc);
+void tile_plain(const Sum* a, const Sum* b, int64_t depth, Sum* c, int64_t ldc, bool onward) {
+  tile<Sum, 16, 4>(a, b, depth, c, ldc, onward);
 }
 #if defined(__x86_64__)
 template <class Sum>
 __attribute__((target("avx2,fma"))) void tile_avx2(const Sum* a, const Sum* b, int64_t depth,
-                                                   Sum* c, int64_t ldc) {
-  tile<Sum, 32, 4>(a, b, depth, c, ldc);
+                                                   Sum* c, int64_t ldc, bool onward) {
+  tile<Sum, 32, 4>(a, b, depth, c, ldc, onward);
 }
 template <class Sum>
 __attribute__((target("avx512f,fma"))) void tile_avx512(const Sum* a, const Sum* b, int64_t depth,
-                                                        Sum* c, int64_t ldc) {
-  tile<Sum, 64, 8>(a, b, depth, c, ldc);
+                                                        Sum* c, int64_t ldc, bool onward) {
+  tile<Sum, 64, 8>(a, b, depth, c, ldc, onward);
 }
 #endif
 
@@ -327,6 +350,7 @@ class MatrixProduct {
  public:
   MatrixProduct(const Problem& problem, const Roles& roles)
       : tile_(best_tile<Sum>()),
+        in_order_(problem.in_order),
         depth_a_(offsets_of(problem.summed, &Loop::a)),
         depth_b_(offsets_of(problem.summed, &Loop::b)),
         rows_(offsets_of(roles.rows, &Loop::a)),
@@ -394,7 +418,7 @@ class MatrixProduct {
       for (int64_t k = 0; k < wide; k += tile_.columns) {
         for (int64_t r = 0; r < high; r += tile_.rows) {
           tile_.kernel(data(a_) + r * deep, data(b_) + k * deep, deep, c + r * row_length_ + k,
-                       row_length_);
+                       row_length_, in_order_);
         }
       }
     }
@@ -412,6 +436,7 @@ class MatrixProduct {
   }
 
   Tile<Sum> tile_;
+  bool in_order_;
   int64_t row_length_ = 0;  // of c_
   Sizes depth_a_, depth_b_, rows_, columns_;
   HostTensor a_, b_, c_;
@@ -471,7 +496,7 @@ Status sums(const Problem& problem, const Value& a, const Value& b, const Target
     dispatch_stored_float(b.dtype(), [&](auto right) {
       using B = decltype(right);
       direct_sums<Sum>(problem, a.data<A>(), b.data<B>(),
-                       {best_dot<Sum, A, B>(), &add_row<Sum, A, B>}, target);
+                       {best_dot<Sum, A, B>(problem.in_order), &add_row<Sum, A, B>}, target);
     });
   });
   return {};
@@ -492,6 +517,7 @@ Result<Value> evaluate(const Context& context, Problem problem, const Value& a, 
     return out;
   }
   Status status;
+  problem.in_order = context.rounding != 0;
   if (to == DType::kFloat32 && context.narrow) {
     status = sums<float>(problem, a, b, target_of<float, float>(out));
   } else if (to == DType::kFloat32) {

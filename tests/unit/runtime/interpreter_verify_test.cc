@@ -2,6 +2,7 @@
 #include <cmath>
 #include <set>
 
+#include "common/ir/hlir/half.h"
 #include "common/runtime/tensor/compare.h"
 #include "common/runtime/tensor/synthetic.h"
 #include "common/runtime/whole_run.h"
@@ -173,6 +174,77 @@ TEST(Compare, RoundingOtherwiseKeepsWhatIsExact) {
   }
   EXPECT_EQ(seen.size(), 3u) << "a unit up, down, and as it was";
   EXPECT_EQ(seen_next, seen);
+}
+
+// x[rows, depth] times the transpose of y[columns, depth].
+Graph product_graph(int64_t rows, int64_t columns, int64_t depth) {
+  GraphBuilder b;
+  NodeId x = b.input(InputKind::kUser, DType::kFloat32, {rows, depth}, "x");
+  NodeId y = b.input(InputKind::kUser, DType::kFloat32, {columns, depth}, "y");
+  b.output(b.raw({Op::kContract,
+                  DType::kFloat32,
+                  {rows, columns},
+                  {x, y},
+                  ContractAttr{{0, 2}, {1, 2}, {0, 1}}}));
+  return b.finish();
+}
+
+TEST(Compare, RoundingOtherwiseSumsProductsInOneAccumulator) {
+  // 2^24 + 1 + 1 + ...: one accumulator of float32 loses each 1, sums of parts only some.
+  constexpr int64_t kDepth = 600;
+  for (int64_t columns : {1, 8}) {
+    Numbers left(8 * kDepth, 1.0);
+    for (size_t row = 0; row < 8; ++row) left[row * kDepth] = 16777216;
+    std::vector<HostTensor> inputs;
+    inputs.push_back(tensor(DType::kFloat32, {8, kDepth}, left));
+    inputs.push_back(tensor(DType::kFloat32, {columns, kDepth},
+                            Numbers(static_cast<size_t>(columns * kDepth), 1.0)));
+    const Graph graph = product_graph(8, columns, kDepth);
+    auto first = [&](uint64_t rounding) {
+      InterpretOptions options;
+      options.precision = Precision::kPlain;
+      options.rounding = rounding;
+      return interpret(graph, inputs, options).value()[0].get(0);
+    };
+    EXPECT_GT(first(0), 16777216 + 200) << columns;
+    EXPECT_NEAR(first(1), 16777216, 2) << columns << " (a unit in the last place)";
+  }
+}
+
+// Kernels may sum thousands of products in one accumulator, which rounds several times as much as
+// sums of parts.
+TEST(Compare, SumsInOneAccumulatorPassAndWrongOnesDoNot) {
+  constexpr int64_t kSide = 16, kDepth = 65536;
+  const Graph graph = product_graph(kSide, kSide, kDepth);
+  const auto inputs = synthetic_inputs(graph, {}, 1, InputPattern::kNormal).value();
+  ReferenceOutputs reference = reference_outputs(graph, inputs).value();
+  const Numbers x = numbers(inputs[0]), y = numbers(inputs[1]);
+  // `factor` gives an element of x as a candidate reads it for an element of the product.
+  auto candidate_of = [&](auto&& factor) {
+    Numbers sums;
+    for (int64_t i = 0; i < kSide * kSide; ++i) {
+      float sum = 0;
+      for (int64_t k = 0; k < kDepth; ++k) {
+        const auto a = static_cast<size_t>(i / kSide * kDepth + k);
+        const auto b = static_cast<size_t>(i % kSide * kDepth + k);
+        sum += factor(static_cast<float>(x[a]), i, k) * static_cast<float>(y[b]);
+      }
+      sums.push_back(sum);
+    }
+    std::vector<HostTensor> candidate;
+    candidate.push_back(tensor(DType::kFloat32, {kSide, kSide}, sums));
+    return candidate;
+  };
+  auto passes = [&](const std::vector<HostTensor>& candidate) {
+    return judge_outputs(graph, inputs, candidate, true, reference).ok();
+  };
+  const auto in_order = candidate_of([](float a, int64_t, int64_t) { return a; });
+  EXPECT_FALSE(verify_outputs(in_order, reference.oracle, reference.plain).ok());
+  EXPECT_TRUE(passes(in_order));
+  auto missing = [](float a, int64_t i, int64_t k) { return i == 5 && k == kDepth / 2 ? 0.0F : a; };
+  EXPECT_FALSE(passes(candidate_of(missing))) << "one product of one element";
+  auto halved = [](float a, int64_t, int64_t) { return float_from_half(half_from_float(a)); };
+  EXPECT_FALSE(passes(candidate_of(halved))) << "factors of half precision";
 }
 
 TEST(Compare, FewElementsAreAllowedWhatTheGraphRoundsTo) {
