@@ -277,10 +277,7 @@ TEST(GpuStatic, ProductsTakeWhatSearchesExpect) {
     ASSERT_TRUE(told.ok()) << named.name << ": " << told.error().message;
     double expected = coordinator::predict_ns(named.kernel, {}, coordinator::device_terms(target));
     EXPECT_GT(expected, told->predicted_ns * 0.85) << named.name;
-    // Of boxes that clusters share, the emulated GPU counts what the block writes that asks for
-    // them.
-    const double most = std::string_view(named.name).starts_with("convolution") ? 1.2 : 1.15;
-    EXPECT_LT(expected, told->predicted_ns * most) << named.name;
+    EXPECT_LT(expected, told->predicted_ns * 1.15) << named.name;
   }
 }
 

@@ -98,11 +98,11 @@ void AccessCounter::on_completion(int64_t blocks) {
 }
 
 // Of shared memory the copy engine and products take each bank once.
-void AccessCounter::on_box(uint64_t read_bytes, uint64_t box_bytes, uint64_t under_way_bytes) {
+void AccessCounter::on_box(uint64_t read_bytes, uint64_t written_bytes, uint64_t under_way_bytes) {
   sums_.sectors += static_cast<double>(read_bytes) / kSector;
   sums_.sectors_least += static_cast<double>(read_bytes) / kSector;
-  sums_.wavefronts += static_cast<double>(box_bytes) / (kBanks * kBankBytes);
-  sums_.wavefronts_least += static_cast<double>(box_bytes) / (kBanks * kBankBytes);
+  sums_.wavefronts += static_cast<double>(written_bytes) / (kBanks * kBankBytes);
+  sums_.wavefronts_least += static_cast<double>(written_bytes) / (kBanks * kBankBytes);
   sums_.boxes += 1;
   under_way_bytes_ = std::max(under_way_bytes_, under_way_bytes);
 }

@@ -42,7 +42,7 @@ class AccessCounter : public AccessObserver {
   bool on_access(const LaneAccess& access) override;
   void on_together() override;
   void on_completion(int64_t blocks) override;
-  void on_box(uint64_t read_bytes, uint64_t box_bytes, uint64_t under_way_bytes) override;
+  void on_box(uint64_t read_bytes, uint64_t written_bytes, uint64_t under_way_bytes) override;
   void on_product(const lf_emu::Product& product, unsigned warpgroup) override;
   // Warpgroups of a block that multiply.
   int warpgroups() const { return std::popcount(warpgroups_); }

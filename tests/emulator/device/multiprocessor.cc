@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
@@ -553,7 +554,8 @@ void Multiprocessor::copy_box(void* to, void* barrier, const lf_emu::BoxRequest&
   if (!is_observed()) return;
   uint64_t read = 0;
   copy.visit([&](std::byte*, const std::byte*, size_t first, size_t) { read += first; });
-  launch_->observer->on_box(read, copy.bytes(), own().barriers.bytes_under_way());
+  launch_->observer->on_box(read, copy.bytes() * std::popcount(blocks),
+                            own().barriers.bytes_under_way());
 }
 
 const unsigned char* Multiprocessor::exchange(int site, const void* value, unsigned bytes,

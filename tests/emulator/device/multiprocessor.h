@@ -44,9 +44,10 @@ class AccessObserver {
   // The block is the last of `blocks` that share a sum, and completes it from here on. Each of its
   // threads reports it, after a barrier.
   virtual void on_completion(int64_t blocks) = 0;
-  // The block asks for a box: `read_bytes` of its `box_bytes` are read from device memory, and
+  // The block asks for a box: `read_bytes` are read from device memory, `written_bytes` written to
+  // shared memory, of all blocks that get the box, as the others' boxes are here; and
   // `under_way_bytes`, those of earlier boxes included, have not come yet.
-  virtual void on_box(uint64_t read_bytes, uint64_t box_bytes, uint64_t under_way_bytes) = 0;
+  virtual void on_box(uint64_t read_bytes, uint64_t written_bytes, uint64_t under_way_bytes) = 0;
   // A warpgroup begins a product.
   virtual void on_product(const lf_emu::Product& product, unsigned warpgroup) = 0;
 };
