@@ -1,5 +1,4 @@
 // Jobs of shards: left to the coordinator that takes a shard over, and taken from the one before.
-#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -15,14 +14,6 @@ using common::cat;
 using common::Digest;
 using common::Error;
 using common::Status;
-
-bool JobTable::has_job(const JobRequest& request) {
-  auto [from, to] = by_plan_.equal_range(common::place_of(request.tenant, request.key.digest()));
-  return std::any_of(from, to, [&](const auto& entry) {
-    const Job* job = find(entry.second);
-    return job != nullptr && job->request().machine == request.machine;
-  });
-}
 
 void JobTable::take_over(uint32_t shard, const ShardJournal& there) {
   farm::JobId id = last_id_ + 1;
