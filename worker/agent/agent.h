@@ -9,8 +9,8 @@
 
 #include "common/base/clock.h"
 #include "common/wire/socket.h"
-#include "worker/agent/observe/agent_state.h"
 #include "worker/agent/blob_cache.h"
+#include "worker/agent/observe/agent_state.h"
 #include "worker/agent/pipeline.h"
 
 namespace worker {

@@ -58,7 +58,7 @@ TEST(LlmReport, ShowsEveryWayAndWhyOneHasNoTime) {
   }
   EXPECT_FALSE(has(page, "<b>"));
   EXPECT_FALSE(has(page, "Slower than before</h2>"));  // of one run
-  EXPECT_FALSE(has(page, "://"));  // nothing is fetched
+  EXPECT_FALSE(has(page, "://"));                      // nothing is fetched
 }
 
 TEST(LlmReport, ARegressionIsSlowerThanTheRunsBeforeByMoreThanItScatters) {
