@@ -28,6 +28,8 @@ constexpr int kWaitMs = 100;
 constexpr int64_t kNsPerMs = 1'000'000;
 constexpr size_t kBatch = 64;
 constexpr uint64_t kBadHandshakesMax = 3;
+// In a row: more than a client has on its way at once.
+constexpr int kRefusalsMax = 8;
 constexpr int64_t kBadHandshakeMs = 500;
 // A farm greets whoever connects, at once: looked for when nothing has come for so long, and so
 // long.
@@ -248,12 +250,16 @@ Result<std::optional<Packet>> FarmLink::handle(Packet packet) {
     welcome_ = *welcome;
     socket_->speak(welcome_.protocol_version);
     hellos_.is_welcome = true;
+    hellos_.refused = 0;
     ++hellos_.answered;
     if (!first) LFARM_RETURN_IF_ERROR(repeat_questions());
     return std::optional<Packet>();
   }
   if (auto* refused = std::get_if<common::Refused>(&packet.message)) {
-    if (refused->code == common::Code::kUnavailable && hellos_.is_welcome) {
+    // One that was started anew refuses all that was on its way: each message, not the hello.
+    bool is_known = hellos_.is_welcome || !welcome_.coordinator_id.empty();
+    if (refused->code == common::Code::kUnavailable && is_known &&
+        ++hellos_.refused <= kRefusalsMax) {
       LFARM_RETURN_IF_ERROR(say_hello());
       return std::optional<Packet>();
     }

@@ -61,6 +61,7 @@ class FarmLink {
     uint64_t said = 0;        // connections on which hello was said
     uint64_t answered = 0;    // welcomes that came, ever
     bool is_welcome = false;  // on the connection of today
+    int refused = 0;          // in a row
   };
   struct Coordinators {
     std::vector<std::string> named;
