@@ -228,7 +228,7 @@ Result<bool> FarmLink::ask_again(const common::JobFailed& failed) {
   if (!connected.ok() && connected.error().code == common::Code::kUnavailable) {
     connected = move_on();
   }
-  LFARM_RETURN_IF_ERROR(connected);
+  if (!connected.ok()) return connected.error();
   return true;
 }
 
