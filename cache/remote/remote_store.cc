@@ -254,7 +254,7 @@ Result<bool> RemoteStore::has_objects(std::span<const Digest> digests) {
 Status RemoteStore::put_objects(std::span<const RemoteObject> objects) {
   size_t bytes = 0;
   for (const RemoteObject& object : objects) bytes += object.bytes.size();
-  // Whoever asks for them would refuse them for their size.
+  // A reader refuses more.
   if (bytes > kBundleBytesMax) {
     return common::unsupported(cat("objects of ", bytes, " bytes are too large to be shared"));
   }

@@ -89,10 +89,10 @@ class RemoteStore {
   common::Result<std::optional<std::vector<std::string>>> get_objects(
       std::span<const common::Digest> digests);
   common::Result<bool> has_objects(std::span<const common::Digest> digests);
-  // Puts what is not there.
+  // Puts the objects that are not there. kUnsupported when they are larger than a reader takes.
   common::Status put_objects(std::span<const RemoteObject> objects);
-  // The same, then the plan: whoever finds the plan finds its objects, unless the
-  // server drops some to make room.
+  // Puts the objects, then the plan, so that a reader of the plan finds them, unless the server has
+  // dropped some to make room.
   common::Status put_plan(const common::Digest& name, std::string_view plan,
                           std::span<const RemoteObject> objects);
 

@@ -93,8 +93,7 @@ common::Status make_llm_report(const ReportOptions& options) {
       LFARM_RETURN_IF_ERROR(write_png(svg, path));
     }
   }
-  std::vector<LlmSeries> all = runs.empty() ? std::vector<LlmSeries>() : llm_series(runs);
-  for (const LlmSeries& one : all) {
+  for (const LlmSeries& one : llm_series(runs)) {
     for (const auto& [ratio, what] :
          {std::pair{one.ttft_slower, "first token"}, {one.tpot_slower, "each other token"}}) {
       if (ratio > 0) {

@@ -13,9 +13,8 @@ using common::cat;
 
 namespace {
 
-constexpr double kHeight = 20, kThickness = 12;
-
 void write_bar(HtmlWriter* html, const GroupedBar& bar, double end) {
+  constexpr double kHeight = 20, kThickness = 12;
   html->open("svg", {{"class", "track"}, {"height", pixels(kHeight)}, {"aria-hidden", "true"}});
   write_line(html, "grid", "0", kHeight, "100%", kHeight);
   html->element("rect", "",
@@ -47,9 +46,7 @@ void write_bars(HtmlWriter* html, const std::vector<Bar>& bars,
   for (const Bar& bar : bars) {
     html->line();
     html->open("div", {{"class", "strip"}});
-    html->open("div", {{"class", "name"}});
-    html->element("bdi", bar.label);
-    html->close("div");
+    write_row_name(html, bar.label);
     html->open("svg", {{"class", "track"},
                        {"height", pixels(kHeight)},
                        {"role", "img"},
@@ -104,9 +101,7 @@ void write_grouped_bars(HtmlWriter* html, const std::vector<BarGroup>& groups,
     for (const GroupedBar& bar : group.bars) {
       html->line();
       html->open("div", {{"class", "strip"}, {"role", "listitem"}});
-      html->open("div", {{"class", "name"}});
-      html->element("bdi", bar.label);
-      html->close("div");
+      write_row_name(html, bar.label);
       if (!bar.is_missing) write_bar(html, bar, end);
       html->open("div", {{"class", bar.is_missing ? "value fail" : "value"}});
       html->element("bdi", bar.text);

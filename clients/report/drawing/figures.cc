@@ -99,6 +99,13 @@ void write_legend(HtmlWriter* html, const std::vector<std::string>& names) {
   html->close("ul");
 }
 
+void write_row_name(HtmlWriter* html, const std::string& label, const std::string& note) {
+  html->open("div", {{"class", "name"}});
+  html->element("bdi", label);
+  if (!note.empty()) html->element("span", cat(" ", note), {{"class", "note"}});
+  html->close("div");
+}
+
 void write_strips(HtmlWriter* html, const std::vector<StripRow>& rows, const std::string& unit) {
   constexpr double kHeight = 22, kMiddle = kHeight / 2;
   LogScale scale;
@@ -114,10 +121,7 @@ void write_strips(HtmlWriter* html, const std::vector<StripRow>& rows, const std
   for (const StripRow& row : rows) {
     html->line();
     html->open("div", {{"class", "strip"}});
-    html->open("div", {{"class", "name"}});
-    html->element("bdi", row.label);
-    if (!row.note.empty()) html->element("span", cat(" ", row.note), {{"class", "note"}});
-    html->close("div");
+    write_row_name(html, row.label, row.note);
     std::string what;
     for (const Mark& mark : row.marks) what += cat(what.empty() ? "" : "; ", mark.title);
     html->open(

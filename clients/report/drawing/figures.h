@@ -40,6 +40,9 @@ struct Mark {
   std::string title;
 };
 
+// What stands in front of a row of marks or bars: a label, and a note unless it is empty.
+void write_row_name(HtmlWriter* html, const std::string& label, const std::string& note = {});
+
 // One row of marks on a common scale, with a label in front and a value behind.
 struct StripRow {
   std::string label, note;

@@ -334,7 +334,7 @@ std::string llm_json(const std::vector<LlmRun>& runs) {
     for (const LlmRow& row : run.rows) one["rows"].push_back(Json::parse(json_of(row)));
     out["runs"].push_back(std::move(one));
   }
-  for (const LlmSeries& series : runs.empty() ? std::vector<LlmSeries>() : llm_series(runs)) {
+  for (const LlmSeries& series : llm_series(runs)) {
     Json one{{"model", series.model},   {"shape", series.shape},
              {"way", series.way},       {"machine", series.machine},
              {"device", series.device}, {"prompt_tokens", series.prompt_tokens},

@@ -76,7 +76,7 @@ class FarmClient {
   // News of watched keys; waits for them until `time` is over or the descriptor can be read (-1:
   // none). Farms of earlier versions send none.
   common::Result<std::vector<common::PlanNews>> news(std::chrono::milliseconds time, int wake_fd);
-  // Grows whenever the connection was made anew, or the farm began anew: it watches nothing then.
+  // See FarmLink. After a change the farm watches nothing for this client.
   uint64_t welcomes() const { return link_.welcomes(); }
   // Waits for the plan, however long the search takes. `on_accepted` gets the job's id.
   common::Result<PulledPlan> submit(
@@ -111,7 +111,7 @@ class FarmClient {
   common::Result<PlanTrust> trust();
 
  private:
-  // What plans must be, by the farm of so many welcomes.
+  // What the farm's plans are checked by; read again when the link's welcomes() has changed.
   struct Trusted {
     PlanTrust plans;
     uint64_t welcomes = 0;

@@ -31,8 +31,9 @@ constexpr uint64_t kBadHandshakesMax = 3;
 // In a row: more than a client has on its way at once.
 constexpr int kRefusalsMax = 8;
 constexpr int64_t kBadHandshakeMs = 500;
-// A farm greets whoever connects, at once: looked for when nothing has come for so long, and so
-// long.
+// A ZeroMQ socket sends its greeting as soon as a connection is made. When the first is over
+// without an answer, a connection of another kind waits for the second to see whether a greeting
+// comes.
 constexpr int64_t kGreetingAfterMs = 300;
 constexpr int kGreetingMs = 400;
 

@@ -39,7 +39,8 @@ class FarmLink {
   // Of the coordinator that is asked now.
   const std::string& endpoint() const { return coordinators_.endpoint; }
   const common::Welcome& welcome() const { return welcome_; }
-  // Grows whenever the connection was made anew, or the farm began anew.
+  // How often a coordinator has answered a hello: once more after each new connection, and after
+  // the coordinator was started again.
   uint64_t welcomes() const { return hellos_.answered; }
 
   // Sends questions in the place of those before, which are not asked again any more.

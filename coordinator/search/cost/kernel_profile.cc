@@ -621,10 +621,6 @@ KernelProfile walk(const Graph& body, const std::vector<int64_t>& symbols, bool 
   return best;
 }
 
-}  // namespace
-
-namespace {
-
 // A launch of several parts does what they do, one after the other.
 KernelProfile profile_parts(const common::Kernel& kernel, const std::vector<int64_t>& symbols) {
   KernelProfile sum;
