@@ -16,8 +16,8 @@
 #include "coordinator/service/loop/commits.h"
 #include "coordinator/service/loop/options.h"
 #include "coordinator/service/loop/outbox.h"
-#include "coordinator/service/plans/shared_tier.h"
 #include "coordinator/service/shards/sharding.h"
+#include "coordinator/service/sharing/shared_tier.h"
 
 namespace coordinator::service {
 

@@ -12,7 +12,7 @@
 #include "coordinator/service/observe/meters.h"
 #include "coordinator/service/plans/plan_repository.h"
 #include "coordinator/service/plans/plan_watches.h"
-#include "coordinator/service/plans/shared_tier.h"
+#include "coordinator/service/sharing/shared_tier.h"
 #include "coordinator/service/workers/blob_table.h"
 #include "coordinator/service/workers/dispatcher.h"
 #include "coordinator/service/workers/workers.h"

@@ -1,6 +1,6 @@
 // What a replica leaves for the next one, over a real redis-server: if these fail, a failover gives
 // tenants their quotas anew, takes published plans back, and sends killers of workers out again.
-#include "coordinator/service/plans/replica_notes.h"
+#include "coordinator/service/sharing/replica_notes.h"
 
 #include <gtest/gtest.h>
 

@@ -15,14 +15,14 @@
 #include "common/base/signing.h"
 #include "coordinator/service/loop/background.h"
 #include "coordinator/service/loop/options.h"
-#include "coordinator/service/plans/peer_plans.h"
-#include "coordinator/service/plans/plan_records.h"
 #include "coordinator/service/plans/plan_repository.h"
-#include "coordinator/service/plans/replica_notes.h"
-#include "coordinator/service/plans/shard_preparation.h"
-#include "coordinator/service/plans/shared_questions.h"
 #include "coordinator/service/plans/tenants.h"
 #include "coordinator/service/shards/sharding.h"
+#include "coordinator/service/sharing/peer_plans.h"
+#include "coordinator/service/sharing/plan_records.h"
+#include "coordinator/service/sharing/replica_notes.h"
+#include "coordinator/service/sharing/shard_preparation.h"
+#include "coordinator/service/sharing/shared_questions.h"
 
 namespace coordinator::service {
 

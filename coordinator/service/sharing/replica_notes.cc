@@ -1,4 +1,4 @@
-#include "coordinator/service/plans/replica_notes.h"
+#include "coordinator/service/sharing/replica_notes.h"
 
 #include <algorithm>
 #include <cstring>

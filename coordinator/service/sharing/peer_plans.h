@@ -16,8 +16,8 @@
 #include "cache/store/store.h"
 #include "common/base/signing.h"
 #include "coordinator/service/loop/options.h"
-#include "coordinator/service/plans/plan_records.h"
 #include "coordinator/service/plans/plan_repository.h"
+#include "coordinator/service/sharing/plan_records.h"
 
 namespace coordinator::service {
 

@@ -1,4 +1,4 @@
-#include "coordinator/service/plans/plan_records.h"
+#include "coordinator/service/sharing/plan_records.h"
 
 #include "common/plan/seal.h"
 #include "common/shard/shard.h"

@@ -1,4 +1,4 @@
-#include "coordinator/service/plans/shared_questions.h"
+#include "coordinator/service/sharing/shared_questions.h"
 
 #include <utility>
 

@@ -1,4 +1,4 @@
-#include "coordinator/service/plans/shared_tier.h"
+#include "coordinator/service/sharing/shared_tier.h"
 
 #include <algorithm>
 #include <chrono>

@@ -1,4 +1,4 @@
-#include "coordinator/service/plans/peer_plans.h"
+#include "coordinator/service/sharing/peer_plans.h"
 
 #include <algorithm>
 #include <cstring>

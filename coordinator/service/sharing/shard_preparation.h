@@ -11,8 +11,8 @@
 #include "common/base/clock.h"
 #include "common/shard/fence.h"
 #include "coordinator/service/loop/background.h"
-#include "coordinator/service/plans/peer_plans.h"
 #include "coordinator/service/shards/sharding.h"
+#include "coordinator/service/sharing/peer_plans.h"
 
 namespace coordinator::service {
 

@@ -1,4 +1,4 @@
-#include "coordinator/service/plans/shard_preparation.h"
+#include "coordinator/service/sharing/shard_preparation.h"
 
 #include <memory>
 #include <utility>

@@ -10,7 +10,7 @@
 #include "common/base/clock.h"
 #include "common/base/digest.h"
 #include "coordinator/service/loop/background.h"
-#include "coordinator/service/plans/peer_plans.h"
+#include "coordinator/service/sharing/peer_plans.h"
 
 namespace coordinator::service {
 
