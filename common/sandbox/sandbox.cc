@@ -20,7 +20,7 @@
 
 #include "common/base/cat.h"
 #include "common/base/files.h"
-#include "common/base/sanitized.h"
+#include "common/process/sanitized.h"
 
 namespace common {
 namespace {

@@ -12,7 +12,7 @@
 #include "common/wire/ir_codec.h"
 #include "coordinator/search/cost/cost_model.h"
 #include "coordinator/search/partition/assemble.h"
-#include "coordinator/search/search_sizes.h"
+#include "coordinator/search/partition/search_sizes.h"
 #include "coordinator/search/strategy/region_search.h"
 
 namespace coordinator {

@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "clients/cli/base/plan_source.h"
+#include "clients/cli/access/plan_source.h"
 #include "clients/cli/models/npy.h"
 #include "clients/runtime/model/weights.h"
 #include "common/base/cat.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "clients/cli/base/farm_options.h"
+#include "clients/cli/access/farm_options.h"
 #include "clients/cli/models/case.h"
 #include "clients/pt2/translate.h"
 #include "clients/runtime/farm/pulled_plan.h"

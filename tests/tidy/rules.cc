@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <map>
+#include <set>
 #include <string_view>
 
 namespace tidy {
@@ -11,6 +13,7 @@ namespace {
 constexpr int kFileLinesMax = 600;
 constexpr int kFunctionLinesMax = 70;
 constexpr int kMembersMax = 15;
+constexpr size_t kEntriesMax = 30;
 
 std::string at(const SourceFile& file, int line, const std::string& what) {
   return file.path + ":" + std::to_string(line) + ": " + what;
@@ -90,7 +93,7 @@ const std::vector<Rooms>& rooms() {
        {"archive/", "aten/", "families/", "complex/", "images/", "gradients/", "linalg/",
         "special/", ""}},
       {"clients/report/", {"drawing/", "logs/", "", "llm/"}},
-      {"clients/cli/", {"base/", "farm/", "models/", "plans/", ""}},
+      {"clients/cli/", {"base/", "access/", "farm/", "models/", "plans/", ""}},
       {"clients/runtime/", {"farm/", "model/", ""}},
   };
   return kRooms;
@@ -304,6 +307,25 @@ Violations members(const SourceFile& file) {
                            (is_listed ? "so take it from the list in rules.cc"
                                       : "more than " + std::to_string(kMembersMax) +
                                             ": divide it into parts that own their data")));
+  }
+  return found;
+}
+
+Violations folder_sizes(const std::vector<SourceFile>& files) {
+  std::map<std::string, std::set<std::string>> entries;
+  for (const SourceFile& file : files) {
+    for (std::string path = file.path;;) {
+      size_t slash = path.rfind('/');
+      if (slash == std::string::npos) break;
+      entries[path.substr(0, slash)].insert(path.substr(slash + 1));
+      path.resize(slash);
+    }
+  }
+  Violations found;
+  for (const auto& [folder, names] : entries) {
+    if (names.size() <= kEntriesMax) continue;
+    found.push_back(folder + ": " + std::to_string(names.size()) + " entries, of " +
+                    std::to_string(kEntriesMax) + " at most; make a room of some of them");
   }
   return found;
 }

@@ -30,6 +30,9 @@ Violations lengths(const SourceFile& file);
 // before the rule are listed in rules.cc, and leave the list with their surplus. Tests are exempt.
 Violations members(const SourceFile& file);
 
+// At most 30 entries a folder: one with more falls into rooms. `files`: the tree, sorted by path.
+Violations folder_sizes(const std::vector<SourceFile>& files);
+
 // snake_case file names.
 Violations file_name(const SourceFile& file);
 

@@ -71,7 +71,7 @@ void append(Violations& all, const Violations& more) {
 TEST(Tidy, TheTreeKeepsTheRules) {
   const std::vector<SourceFile> files = tree();
   ASSERT_GT(files.size(), 100u) << "the tree is not where the test looks: " << LFARM_SOURCE_DIR;
-  Violations all;
+  Violations all = folder_sizes(files);
   for (const SourceFile& file : files) {
     append(all, words(file));
     append(all, named_files(file, [](const std::string& path) {
@@ -91,6 +91,18 @@ TEST(Tidy, TheTreeKeepsTheRules) {
 
 SourceFile sample(std::string path, std::string text) {
   return make_source(std::move(path), std::move(text));
+}
+
+TEST(Tidy, FoldersAreSmall) {
+  std::vector<SourceFile> files;
+  for (int k = 0; k < 29; ++k) {
+    files.push_back(sample("common/ir/file_" + std::to_string(k) + ".h", ""));
+  }
+  files.push_back(sample("common/ir/expr/a.h", ""));
+  files.push_back(sample("common/ir/expr/b.h", ""));
+  EXPECT_EQ(folder_sizes(files).size(), 0u);
+  files.push_back(sample("common/ir/file_29.h", ""));
+  EXPECT_EQ(folder_sizes(files).size(), 1u);
 }
 
 TEST(Tidy, IncludesFollowTheArrows) {

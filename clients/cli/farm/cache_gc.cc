@@ -5,9 +5,9 @@
 #include <nlohmann/json.hpp>
 
 #include "cache/store/store.h"
+#include "clients/cli/access/farm_options.h"
+#include "clients/cli/access/plan_cache.h"
 #include "clients/cli/base/commands.h"
-#include "clients/cli/base/farm_options.h"
-#include "clients/cli/base/plan_cache.h"
 #include "clients/cli/base/report.h"
 #include "clients/runtime/farm/state_directory.h"
 

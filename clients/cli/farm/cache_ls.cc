@@ -4,9 +4,9 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "clients/cli/access/farm_options.h"
+#include "clients/cli/access/plan_cache.h"
 #include "clients/cli/base/commands.h"
-#include "clients/cli/base/farm_options.h"
-#include "clients/cli/base/plan_cache.h"
 #include "clients/cli/base/report.h"
 #include "clients/cli/base/table.h"
 #include "common/base/cat.h"

@@ -2,9 +2,9 @@
 #include <cstdio>
 #include <memory>
 
+#include "clients/cli/access/farm_options.h"
+#include "clients/cli/access/plan_source.h"
 #include "clients/cli/base/commands.h"
-#include "clients/cli/base/farm_options.h"
-#include "clients/cli/base/plan_source.h"
 #include "clients/cli/base/report.h"
 
 namespace clients {

@@ -3,9 +3,9 @@
 #include <memory>
 
 #include "cache/store/store.h"
+#include "clients/cli/access/plan_cache.h"
+#include "clients/cli/access/plan_source.h"
 #include "clients/cli/base/commands.h"
-#include "clients/cli/base/plan_cache.h"
-#include "clients/cli/base/plan_source.h"
 #include "clients/cli/base/report.h"
 #include "common/base/cat.h"
 

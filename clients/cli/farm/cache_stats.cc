@@ -4,10 +4,10 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "clients/cli/access/plan_cache.h"
+#include "clients/cli/access/plan_source.h"
 #include "clients/cli/base/commands.h"
 #include "clients/cli/base/json_fields.h"
-#include "clients/cli/base/plan_cache.h"
-#include "clients/cli/base/plan_source.h"
 #include "clients/cli/base/report.h"
 #include "clients/cli/base/table.h"
 #include "clients/runtime/farm/farm_access.h"

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "clients/cli/base/plan_source.h"
+#include "clients/cli/access/plan_source.h"
 #include "clients/cli/base/report.h"
 #include "clients/cli/base/table.h"
 #include "common/base/cat.h"

@@ -2,7 +2,7 @@
 // predicts them.
 #pragma once
 
-#include "clients/cli/base/farm_options.h"
+#include "clients/cli/access/farm_options.h"
 
 namespace clients {
 

@@ -4,9 +4,9 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "clients/cli/access/plan_source.h"
 #include "clients/cli/base/commands.h"
 #include "clients/cli/base/json_fields.h"
-#include "clients/cli/base/plan_source.h"
 #include "clients/cli/base/report.h"
 
 namespace clients {

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "clients/cli/access/farm_options.h"
 #include "clients/cli/base/commands.h"
-#include "clients/cli/base/farm_options.h"
 #include "clients/cli/base/report.h"
 #include "clients/cli/base/table.h"
 #include "clients/cli/farm/calibrate.h"

@@ -4,7 +4,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "clients/cli/base/plan_source.h"
+#include "clients/cli/access/plan_source.h"
 #include "clients/cli/base/report.h"
 #include "common/base/cat.h"
 

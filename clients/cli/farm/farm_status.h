@@ -6,7 +6,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-#include "clients/cli/base/farm_options.h"
+#include "clients/cli/access/farm_options.h"
 #include "common/wire/messages.h"
 
 namespace clients {

@@ -2,9 +2,9 @@
 #include <cstdio>
 #include <memory>
 
+#include "clients/cli/access/farm_keys.h"
+#include "clients/cli/access/farm_options.h"
 #include "clients/cli/base/commands.h"
-#include "clients/cli/base/farm_keys.h"
-#include "clients/cli/base/farm_options.h"
 #include "clients/cli/base/report.h"
 #include "common/base/cat.h"
 

@@ -2,8 +2,8 @@
 #include <cstdio>
 #include <memory>
 
+#include "clients/cli/access/farm_options.h"
 #include "clients/cli/base/commands.h"
-#include "clients/cli/base/farm_options.h"
 #include "clients/cli/base/report.h"
 #include "common/wire/security.h"
 

@@ -6,9 +6,9 @@
 #include <thread>
 #include <vector>
 
+#include "clients/cli/access/farm_options.h"
+#include "clients/cli/access/farm_processes.h"
 #include "clients/cli/base/commands.h"
-#include "clients/cli/base/farm_options.h"
-#include "clients/cli/base/farm_processes.h"
 #include "clients/cli/base/report.h"
 #include "clients/cli/base/signals.h"
 #include "common/base/cat.h"

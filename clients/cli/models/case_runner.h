@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "clients/cli/base/farm_options.h"
+#include "clients/cli/access/farm_options.h"
 #include "clients/cli/models/case.h"
 #include "common/base/result.h"
 #include "common/process/subprocess.h"

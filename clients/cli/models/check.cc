@@ -4,9 +4,9 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "clients/cli/access/plan_source.h"
+#include "clients/cli/access/record_options.h"
 #include "clients/cli/base/commands.h"
-#include "clients/cli/base/plan_source.h"
-#include "clients/cli/base/record_options.h"
 #include "clients/cli/base/report.h"
 #include "clients/cli/base/signals.h"
 #include "clients/cli/models/case_runner.h"

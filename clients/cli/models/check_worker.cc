@@ -5,8 +5,8 @@
 #include <iostream>
 #include <memory>
 
+#include "clients/cli/access/plan_source.h"
 #include "clients/cli/base/commands.h"
-#include "clients/cli/base/plan_source.h"
 #include "clients/cli/base/report.h"
 #include "clients/cli/models/case_runner.h"
 #include "common/runtime/device/devices.h"

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "clients/cli/access/plan_source.h"
 #include "clients/cli/base/commands.h"
-#include "clients/cli/base/plan_source.h"
 #include "clients/cli/base/report.h"
 #include "clients/cli/base/signals.h"
 #include "clients/cli/models/prompt_file.h"

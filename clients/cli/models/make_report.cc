@@ -2,9 +2,9 @@
 #include <cstdio>
 #include <memory>
 
+#include "clients/cli/access/farm_options.h"
+#include "clients/cli/access/record_options.h"
 #include "clients/cli/base/commands.h"
-#include "clients/cli/base/farm_options.h"
-#include "clients/cli/base/record_options.h"
 #include "clients/cli/base/report.h"
 #include "clients/report/bundle.h"
 #include "clients/report/llm/llm_image.h"

@@ -2,9 +2,9 @@
 #include <cstdio>
 #include <memory>
 
+#include "clients/cli/access/plan_source.h"
 #include "clients/cli/base/child_stage.h"
 #include "clients/cli/base/commands.h"
-#include "clients/cli/base/plan_source.h"
 #include "clients/cli/base/report.h"
 #include "clients/pt2/signature.h"
 #include "clients/pt2/translate.h"

@@ -1,8 +1,8 @@
 // lfarm replay: runs a finished job's search again.
 #include <memory>
 
+#include "clients/cli/access/farm_options.h"
 #include "clients/cli/base/commands.h"
-#include "clients/cli/base/farm_options.h"
 #include "clients/cli/base/report.h"
 #include "clients/cli/base/signals.h"
 #include "common/base/cat.h"

@@ -5,8 +5,8 @@
 #include <future>
 #include <memory>
 
+#include "clients/cli/access/plan_source.h"
 #include "clients/cli/base/commands.h"
-#include "clients/cli/base/plan_source.h"
 #include "clients/cli/base/report.h"
 #include "clients/cli/models/case.h"
 #include "clients/runtime/model/instance.h"

@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
+#include "clients/cli/access/plan_source.h"
+#include "clients/cli/access/record_options.h"
 #include "clients/cli/base/commands.h"
 #include "clients/cli/base/device_roofline.h"
-#include "clients/cli/base/plan_source.h"
-#include "clients/cli/base/record_options.h"
 #include "clients/cli/base/report.h"
 #include "clients/pt2/translate.h"
 #include "clients/report/logs/trace_log.h"

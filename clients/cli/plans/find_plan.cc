@@ -2,8 +2,8 @@
 
 #include <vector>
 
-#include "clients/cli/base/plan_cache.h"
-#include "clients/cli/base/plan_source.h"
+#include "clients/cli/access/plan_cache.h"
+#include "clients/cli/access/plan_source.h"
 #include "common/base/cat.h"
 
 namespace clients {

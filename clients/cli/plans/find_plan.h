@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "clients/cli/base/farm_options.h"
-#include "clients/cli/base/plan_cache.h"
+#include "clients/cli/access/farm_options.h"
+#include "clients/cli/access/plan_cache.h"
 #include "common/base/result.h"
 #include "common/plan/plan.h"
 

@@ -4,8 +4,8 @@
 #include <memory>
 #include <optional>
 
+#include "clients/cli/access/plan_cache.h"
 #include "clients/cli/base/commands.h"
-#include "clients/cli/base/plan_cache.h"
 #include "clients/cli/base/report.h"
 #include "clients/cli/plans/find_plan.h"
 #include "clients/cli/plans/key_difference.h"

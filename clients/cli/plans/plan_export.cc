@@ -3,9 +3,9 @@
 #include <filesystem>
 #include <memory>
 
+#include "clients/cli/access/plan_cache.h"
+#include "clients/cli/access/plan_source.h"
 #include "clients/cli/base/commands.h"
-#include "clients/cli/base/plan_cache.h"
-#include "clients/cli/base/plan_source.h"
 #include "clients/cli/base/report.h"
 #include "clients/cli/plans/find_plan.h"
 #include "clients/pt2/translate.h"

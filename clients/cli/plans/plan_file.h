@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "clients/cli/base/farm_options.h"
+#include "clients/cli/access/farm_options.h"
 #include "clients/runtime/farm/plan_archive.h"
 #include "clients/runtime/farm/pulled_plan.h"
 #include "common/base/result.h"

@@ -2,8 +2,8 @@
 #include <cstdio>
 #include <memory>
 
+#include "clients/cli/access/plan_source.h"
 #include "clients/cli/base/commands.h"
-#include "clients/cli/base/plan_source.h"
 #include "clients/cli/base/report.h"
 #include "clients/cli/plans/plan_file.h"
 #include "clients/runtime/farm/disk_cache.h"

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "clients/cli/access/plan_source.h"
 #include "clients/cli/base/child_stage.h"
 #include "clients/cli/base/commands.h"
-#include "clients/cli/base/plan_source.h"
 #include "clients/cli/base/report.h"
 #include "clients/cli/base/table.h"
 #include "clients/pt2/translate.h"

@@ -4,11 +4,11 @@
 #include <memory>
 #include <optional>
 
+#include "clients/cli/access/plan_cache.h"
+#include "clients/cli/access/plan_source.h"
+#include "clients/cli/access/record_options.h"
 #include "clients/cli/base/commands.h"
 #include "clients/cli/base/device_roofline.h"
-#include "clients/cli/base/plan_cache.h"
-#include "clients/cli/base/plan_source.h"
-#include "clients/cli/base/record_options.h"
 #include "clients/cli/base/report.h"
 #include "clients/cli/plans/find_plan.h"
 #include "clients/cli/plans/plan_profile.h"

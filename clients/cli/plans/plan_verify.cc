@@ -5,9 +5,9 @@
 #include <memory>
 #include <optional>
 
+#include "clients/cli/access/plan_cache.h"
+#include "clients/cli/access/plan_source.h"
 #include "clients/cli/base/commands.h"
-#include "clients/cli/base/plan_cache.h"
-#include "clients/cli/base/plan_source.h"
 #include "clients/cli/base/report.h"
 #include "clients/cli/plans/find_plan.h"
 #include "clients/cli/plans/plan_file.h"

@@ -5,11 +5,11 @@
 
 #include "common/base/check.h"
 #include "common/base/random.h"
-#include "common/base/rank_correlation.h"
 #include "common/ir/hlir/graph_hash.h"
 #include "common/ir/llir/kernel_identity.h"
 #include "common/ir/llir/load_time.h"
 #include "coordinator/search/cost/cost_model.h"
+#include "coordinator/search/records/rank_correlation.h"
 
 namespace coordinator {
 namespace {
@@ -249,8 +249,8 @@ void KernelTimes::report_rank_correlation(common::Provenance* provenance) const 
     }
   }
   provenance->calibration = calibration_name(calibration());
-  provenance->rank_correlation = common::rank_correlation(predicted, measured);
-  provenance->constants_correlation = common::rank_correlation(by_constants, measured);
+  provenance->rank_correlation = rank_correlation(predicted, measured);
+  provenance->constants_correlation = rank_correlation(by_constants, measured);
   provenance->predicted_schedules = static_cast<uint32_t>(predicted.size());
 }
 

@@ -9,7 +9,7 @@
 #include "common/base/files.h"
 #include "tests/bench/bench.h"
 #include "tests/bench/farm/farm_under_load.h"
-#include "tests/sim/scaling_day.h"
+#include "tests/sim/scaling/scaling_day.h"
 
 namespace bench {
 namespace {

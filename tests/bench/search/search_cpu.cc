@@ -6,9 +6,9 @@
 #include <limits>
 #include <map>
 
-#include "common/base/rank_correlation.h"
 #include "common/ir/hlir/sizes.h"
 #include "coordinator/search/cost/cost_model.h"
+#include "coordinator/search/records/rank_correlation.h"
 #include "tests/bench/bench.h"
 #include "tests/bench/search/cpu_device.h"
 #include "tests/bench/search/kept_measurements.h"
@@ -190,16 +190,17 @@ int run_search_cpu(const std::vector<SearchGraph>& graphs, const std::vector<Nam
       found.push_back(best_ns);
       coordinator::SearchStatus status = (*search)->status();
       char line[512];
-      std::snprintf(
-          line, sizeof line,
-          "{\"device\":\"%s\",\"graph\":\"%s\",\"strategy\":\"%s\",\"candidates\":%lld,"
-          "\"failed\":%lld,\"duplicates\":%lld,\"baseline_ns\":%lld,\"best_ns\":%.0f,"
-          "\"spearman\":%.3f,\"spearman_over\":%zu,\"reliability\":%.3f",
-          (*device)->target().name.c_str(), graph.name.c_str(), named.name.c_str(),
-          static_cast<long long>(status.candidates), static_cast<long long>(failed),
-          static_cast<long long>(status.duplicates), static_cast<long long>(status.baseline_ns),
-          best_ns, common::rank_correlation(times.predicted, times.measured), times.measured.size(),
-          common::rank_correlation(times.odd_rounds, times.even_rounds));
+      std::snprintf(line, sizeof line,
+                    "{\"device\":\"%s\",\"graph\":\"%s\",\"strategy\":\"%s\",\"candidates\":%lld,"
+                    "\"failed\":%lld,\"duplicates\":%lld,\"baseline_ns\":%lld,\"best_ns\":%.0f,"
+                    "\"spearman\":%.3f,\"spearman_over\":%zu,\"reliability\":%.3f",
+                    (*device)->target().name.c_str(), graph.name.c_str(), named.name.c_str(),
+                    static_cast<long long>(status.candidates), static_cast<long long>(failed),
+                    static_cast<long long>(status.duplicates),
+                    static_cast<long long>(status.baseline_ns), best_ns,
+                    coordinator::rank_correlation(times.predicted, times.measured),
+                    times.measured.size(),
+                    coordinator::rank_correlation(times.odd_rounds, times.even_rounds));
       lines.emplace_back(line);
     }
     coordinator::merge_effects(priors, learned);

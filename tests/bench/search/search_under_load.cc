@@ -10,7 +10,7 @@
 #include <string>
 #include <thread>
 
-#include "clients/cli/base/farm_options.h"
+#include "clients/cli/access/farm_options.h"
 #include "clients/runtime/model/instance.h"
 #include "common/base/cat.h"
 #include "common/base/files.h"

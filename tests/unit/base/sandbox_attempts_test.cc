@@ -39,7 +39,7 @@
 
 #include "common/base/cat.h"
 #include "common/base/files.h"
-#include "common/base/sanitized.h"
+#include "common/process/sanitized.h"
 #include "common/sandbox/sandbox.h"
 #include "common/sandbox/system_call_filter.h"
 

@@ -8,7 +8,7 @@
 #include "common/ir/hlir/builder.h"
 #include "coordinator/search/final_choice.h"
 #include "coordinator/search/job_search.h"
-#include "coordinator/search/search_sizes.h"
+#include "coordinator/search/partition/search_sizes.h"
 #include "coordinator/search/whole_tasks.h"
 
 namespace coordinator {

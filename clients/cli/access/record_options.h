@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <string>
 
+#include "clients/cli/access/farm_options.h"
 #include "clients/cli/base/command_line.h"
-#include "clients/cli/base/farm_options.h"
 #include "common/records/record.h"
 
 namespace clients {

@@ -1,4 +1,4 @@
-#include "clients/cli/base/record_options.h"
+#include "clients/cli/access/record_options.h"
 
 #include <chrono>
 

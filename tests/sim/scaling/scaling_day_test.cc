@@ -1,6 +1,6 @@
 // A day against the scaling rule: if these fail, the farm loses work when it shrinks, pays for
 // workers that nobody wants, or the numbers in docs/measurements are not what they say.
-#include "tests/sim/scaling_day.h"
+#include "tests/sim/scaling/scaling_day.h"
 
 #include <gtest/gtest.h>
 

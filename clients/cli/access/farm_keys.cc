@@ -1,4 +1,4 @@
-#include "clients/cli/base/farm_keys.h"
+#include "clients/cli/access/farm_keys.h"
 
 #include <fcntl.h>
 #include <sys/file.h>

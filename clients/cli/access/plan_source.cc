@@ -1,11 +1,11 @@
-#include "clients/cli/base/plan_source.h"
+#include "clients/cli/access/plan_source.h"
 
 #include <charconv>
 #include <chrono>
 #include <filesystem>
 #include <thread>
 
-#include "clients/cli/base/plan_cache.h"
+#include "clients/cli/access/plan_cache.h"
 #include "clients/cli/base/signals.h"
 #include "clients/runtime/farm/farm_access.h"
 #include "common/base/cat.h"

@@ -1,4 +1,4 @@
-#include "clients/cli/base/plan_cache.h"
+#include "clients/cli/access/plan_cache.h"
 
 #include "clients/runtime/farm/farm_access.h"
 #include "clients/runtime/farm/revocations.h"

@@ -12,7 +12,7 @@
 #include "common/process/shared_library.h"
 #include "common/runtime/device/devices.h"
 #include "common/runtime/machine_class.h"
-#include "tests/emulator/cuda_contexts_testing.h"
+#include "tests/emulator/contexts/cuda_contexts_testing.h"
 
 namespace common {
 namespace {

@@ -5,7 +5,7 @@
 #include <thread>
 #include <vector>
 
-#include "tests/emulator/cuda_contexts_testing.h"
+#include "tests/emulator/contexts/cuda_contexts_testing.h"
 
 namespace common {
 namespace {

@@ -1,11 +1,11 @@
 // If these fail, what is said of the cost model's order is not so.
-#include "common/base/rank_correlation.h"
+#include "coordinator/search/records/rank_correlation.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-namespace common {
+namespace coordinator {
 namespace {
 
 TEST(RankCorrelation, LooksAtTheOrderAlone) {
@@ -27,4 +27,4 @@ TEST(RankCorrelation, SaysNothingOfListsWithoutAnOrder) {
 }
 
 }  // namespace
-}  // namespace common
+}  // namespace coordinator

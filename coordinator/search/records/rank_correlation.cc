@@ -1,4 +1,4 @@
-#include "common/base/rank_correlation.h"
+#include "coordinator/search/records/rank_correlation.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,7 +6,7 @@
 
 #include "common/base/check.h"
 
-namespace common {
+namespace coordinator {
 namespace {
 
 std::vector<double> ranks(const std::vector<double>& values) {
@@ -38,4 +38,4 @@ double rank_correlation(const std::vector<double>& a, const std::vector<double>&
   return xx > 0 && yy > 0 ? xy / std::sqrt(xx * yy) : 0;
 }
 
-}  // namespace common
+}  // namespace coordinator

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "clients/cli/base/farm_options.h"
-#include "clients/cli/base/farm_processes.h"
+#include "clients/cli/access/farm_options.h"
+#include "clients/cli/access/farm_processes.h"
 #include "clients/cli/base/progress.h"
 #include "clients/runtime/farm/farm_client.h"
 #include "clients/runtime/farm/plan_resolver.h"

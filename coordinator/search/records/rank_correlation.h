@@ -3,11 +3,11 @@
 
 #include <vector>
 
-namespace common {
+namespace coordinator {
 
 // Spearman's rank correlation of two lists of the same length: 1 where both order their elements
 // alike, -1 where one is the other's reverse. Equal elements share their mean rank. 0 where a list
 // has fewer than two different elements.
 double rank_correlation(const std::vector<double>& a, const std::vector<double>& b);
 
-}  // namespace common
+}  // namespace coordinator

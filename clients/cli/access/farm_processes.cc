@@ -1,4 +1,4 @@
-#include "clients/cli/base/farm_processes.h"
+#include "clients/cli/access/farm_processes.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -10,8 +10,8 @@
 #include <cstring>
 #include <thread>
 
-#include "clients/cli/base/farm_keys.h"
-#include "clients/cli/base/farm_options.h"
+#include "clients/cli/access/farm_keys.h"
+#include "clients/cli/access/farm_options.h"
 #include "clients/cli/base/signals.h"
 #include "common/base/cat.h"
 #include "common/base/clock.h"

@@ -1,4 +1,4 @@
-#include "tests/sim/scaling_day.h"
+#include "tests/sim/scaling/scaling_day.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "coordinator/search/search_sizes.h"
+#include "coordinator/search/partition/search_sizes.h"
 
 #include <algorithm>
 #include <optional>

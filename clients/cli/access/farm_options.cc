@@ -1,4 +1,4 @@
-#include "clients/cli/base/farm_options.h"
+#include "clients/cli/access/farm_options.h"
 
 #include <charconv>
 #include <filesystem>
