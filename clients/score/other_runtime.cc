@@ -44,7 +44,8 @@ OtherRuntime runtime_of(std::string name, const std::map<std::string, double>& m
 
 Result<OtherRuntime> parse_own(const Json& json) {
   for (const auto& [word, value] : json.items()) {
-    if (word != "runtime" && word != "runs" && word != "operators") {
+    if (word != "runtime" && word != "runs" && word != "operators" && word != "launches" &&
+        word != "total_ms") {
       return invalid_input(cat("\"", common::record_text(word), "\" is no word of a profile"));
     }
   }
@@ -66,7 +67,15 @@ Result<OtherRuntime> parse_own(const Json& json) {
     }
     ms[op] += *time;
   }
-  return runtime_of(name, ms, runs);
+  OtherRuntime other = runtime_of(name, ms, runs);
+  for (const auto& [word, sum] :
+       {std::pair{"launches", &other.launches}, std::pair{"total_ms", &other.run_ms}}) {
+    if (!json.contains(word)) continue;
+    double value = number_in(json, word).value_or(-1);
+    if (value < 0) return invalid_input(cat("\"", word, "\" is no number from 0"));
+    *sum = value / runs;
+  }
+  return other;
 }
 
 // ---- Traces ------------------------------------------------------------------------------------
@@ -76,57 +85,112 @@ struct Span {
   std::string name;
 };
 
-// What lies within another of the same thread counts for itself alone.
-void add_own_times(std::vector<Span> spans, std::map<std::string, double>* us) {
+// What lies within another of the same thread counts for itself alone. Returns how many hold no
+// other.
+size_t add_own_times(std::vector<Span> spans, std::map<std::string, double>* us) {
   std::sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) {
     return a.begin != b.begin ? a.begin < b.begin : a.end > b.end;
   });
   std::vector<const Span*> around;
+  size_t leaves = spans.size();
   for (const Span& span : spans) {
     while (!around.empty() && around.back()->end <= span.begin) around.pop_back();
-    if (!around.empty())
-      (*us)[around.back()->name] -= std::min(span.end, around.back()->end) - span.begin;
+    if (!around.empty()) {
+      const Span* parent = around.back();
+      (*us)[parent->name] -= std::min(span.end, parent->end) - span.begin;
+      // The first within another one comes right after it.
+      if (parent == &span - 1) --leaves;
+    }
     (*us)[span.name] += span.end - span.begin;
     around.push_back(&span);
   }
+  return leaves;
+}
+
+struct TorchTrace {
+  std::map<std::string, std::vector<Span>> threads;   // of operators
+  std::map<std::string, std::string> operators;       // by "External id"
+  std::vector<std::pair<std::string, Span>> kernels;  // of a GPU, with the "External id"
+  double steps = 0, steps_us = 0;
+};
+
+std::string external_id(const Json& event) {
+  auto arguments = event.find("args");
+  if (arguments == event.end() || !arguments->is_object()) return "";
+  auto id = arguments->find("External id");
+  return id != arguments->end() ? id->dump() : "";
+}
+
+TorchTrace read_torch_trace(const Json& events) {
+  TorchTrace trace;
+  for (const Json& event : events) {
+    if (!event.is_object() || text_in(event, "ph") != "X") continue;
+    std::string name = text_in(event, "name"), category = text_in(event, "cat");
+    auto begin = number_in(event, "ts"), time = number_in(event, "dur");
+    if (!begin || !time || *time < 0 || name.empty()) continue;
+    // A GPU's trace has the steps' annotation a second time.
+    if (name.rfind("ProfilerStep", 0) == 0 && category != "gpu_user_annotation") {
+      ++trace.steps;
+      trace.steps_us += *time;
+    }
+    Span span{*begin, *begin + *time, name};
+    if (category == "kernel") trace.kernels.emplace_back(external_id(event), span);
+    if (category != "cpu_op") continue;
+    if (std::string id = external_id(event); !id.empty()) trace.operators[id] = name;
+    std::string thread = event.contains("tid") ? event.at("tid").dump() : "";
+    trace.threads[thread].push_back(std::move(span));
+  }
+  return trace;
 }
 
 Result<OtherRuntime> parse_torch_trace(const Json& events) {
-  std::map<std::string, std::vector<Span>> threads;
-  double steps = 0;
-  for (const Json& event : events) {
-    if (!event.is_object() || text_in(event, "ph") != "X") continue;
-    std::string name = text_in(event, "name");
-    if (name.rfind("ProfilerStep", 0) == 0) ++steps;
-    auto begin = number_in(event, "ts"), time = number_in(event, "dur");
-    if (text_in(event, "cat") != "cpu_op" || !begin || !time || *time < 0 || name.empty()) continue;
-    std::string thread = event.contains("tid") ? event.at("tid").dump() : "";
-    threads[thread].push_back({*begin, *begin + *time, name});
-  }
+  TorchTrace trace = read_torch_trace(events);
   std::map<std::string, double> ms;
-  for (auto& [thread, spans] : threads) add_own_times(std::move(spans), &ms);
-  if (ms.empty()) return invalid_input("the trace holds no operator (category cpu_op)");
+  size_t launches = trace.kernels.size();
+  if (trace.kernels.empty()) {
+    for (auto& [thread, spans] : trace.threads) launches += add_own_times(std::move(spans), &ms);
+  }
+  for (const auto& [id, kernel] : trace.kernels) {
+    auto found = trace.operators.find(id);
+    ms[found != trace.operators.end() ? found->second : kernel.name] += kernel.end - kernel.begin;
+  }
+  if (ms.empty()) {
+    return invalid_input("the trace holds no operator (category cpu_op) and no kernel");
+  }
   for (auto& [name, time] : ms) time = std::max(0.0, time / 1e3);
-  return runtime_of("torch", ms, std::max(1.0, steps));
+  double runs = std::max(1.0, trace.steps);
+  OtherRuntime other = runtime_of("torch", ms, runs);
+  other.launches = static_cast<double>(launches) / runs;
+  other.run_ms = trace.steps_us / 1e3 / runs;
+  return other;
 }
 
 Result<OtherRuntime> parse_onnx_trace(const Json& events) {
   constexpr std::string_view kEnd = "_kernel_time";
   std::map<std::string, double> ms;
-  double runs = 0;
+  double runs = 0, launches = 0, runs_us = 0;
   for (const Json& event : events) {
     if (!event.is_object()) continue;
     std::string name = text_in(event, "name");
-    if (name == "model_run") ++runs;
     auto time = number_in(event, "dur");
+    if (name == "model_run") {
+      ++runs;
+      runs_us += time.value_or(0);
+    }
     if (text_in(event, "cat") != "Node" || !name.ends_with(kEnd) || !time || *time < 0) continue;
     auto arguments = event.find("args");
     std::string op =
         arguments != event.end() && arguments->is_object() ? text_in(*arguments, "op_name") : "";
-    if (!op.empty()) ms[op] += *time / 1e3;
+    if (op.empty()) continue;
+    ms[op] += *time / 1e3;
+    ++launches;
   }
   if (ms.empty()) return invalid_input("the trace holds no operator (category Node)");
-  return runtime_of("onnxruntime", ms, std::max(1.0, runs));
+  runs = std::max(1.0, runs);
+  OtherRuntime other = runtime_of("onnxruntime", ms, runs);
+  other.launches = launches / runs;
+  other.run_ms = runs_us / 1e3 / runs;
+  return other;
 }
 
 Result<OtherRuntime> parse(std::string_view text) {

@@ -1,8 +1,6 @@
 #include "clients/score/score.h"
 
 #include <algorithm>
-#include <map>
-#include <set>
 
 namespace clients {
 
@@ -184,36 +182,24 @@ std::vector<Regression> regressions(const PlanRun& run, const std::vector<Earlie
   return found;
 }
 
-Parity parity_with(const PlanRun& run, const OtherRuntime& other) {
-  Parity parity;
-  parity.runtime = other.name;
-  std::map<std::string, OperatorRatio> all;
-  for (const KernelRun& kernel : run.kernels) {
-    if (!runs(kernel) || kernel.operation.empty()) continue;
-    all[kernel.operation].ms += kernel.latency.median_ns / 1e6;
+std::optional<double> coverage_of(const PlanRun& run) {
+  double kernels_ns = 0;
+  for (const KernelRun& kernel : run.kernels) kernels_ns += kernel.latency.median_ns;
+  if (run.latency.median_ns <= 0 || kernels_ns <= 0) return std::nullopt;
+  return kernels_ns / run.latency.median_ns;
+}
+
+std::optional<TokenRate> token_rate(const PlanRun& run, const Roofline& roofline, double tokens) {
+  if (tokens <= 0 || run.latency.median_ns <= 0) return std::nullopt;
+  TokenRate rate{tokens, tokens / run.latency.median_ns * 1e9, 0};
+  if (run.work && run.work->bytes > 0) {
+    rate.floor_per_s = tokens * read_bandwidth(roofline, run.work->bytes) / run.work->bytes;
   }
-  for (const OperatorTime& time : other.operators) {
-    if (time.ms > 0) all[operation_name(time.name)].other_ms += time.ms;
-  }
-  bool is_slower = false;
-  for (auto& [name, both] : all) {
-    both.name = name;
-    if (both.other_ms <= 0) {
-      parity.only_here.push_back(name);
-    } else if (both.ms <= 0) {
-      parity.only_there.push_back(name);
-    } else {
-      is_slower = is_slower || both.ratio() > kParityRatio;
-      parity.common.push_back(both);
-    }
-  }
-  if (parity.common.empty()) return parity;
-  parity.verdict = is_slower ? ParityVerdict::kSlower : ParityVerdict::kParity;
-  return parity;
+  return rate;
 }
 
 Scorecard score(PlanRun run, Roofline roofline, const std::vector<EarlierRun>& earlier,
-                const OtherRuntime* other) {
+                const OtherRuntime* other, double tokens) {
   Scorecard card;
   card.run = std::move(run);
   card.roofline = std::move(roofline);
@@ -225,6 +211,8 @@ Scorecard score(PlanRun run, Roofline roofline, const std::vector<EarlierRun>& e
     card.bottleneck = bottleneck_of(card.shares);
   }
   card.regressions = regressions(card.run, earlier);
+  card.coverage = coverage_of(card.run);
+  card.tokens = token_rate(card.run, card.roofline, tokens);
   if (other != nullptr) card.parity = parity_with(card.run, *other);
   return card;
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "clients/score/model_work.h"
+#include "clients/score/parity.h"
 #include "clients/score/roofline.h"
 #include "common/records/record.h"
 
@@ -103,36 +104,21 @@ struct EarlierRun {
 // both have and that changed. Empty when there is no earlier one.
 std::vector<Regression> regressions(const PlanRun& run, const std::vector<EarlierRun>& earlier);
 
-// ---- Parity ------------------------------------------------------------------------------------
+// ---- Tokens and time ---------------------------------------------------------------------------
 
-struct OperatorTime {
-  std::string name;
-  double ms = 0;  // of one run
-};
-struct OtherRuntime {
-  std::string name;
-  std::vector<OperatorTime> operators;
-};
+// The kernels' times together over the run's: what is missing from 1 goes to launches and to
+// waiting between them; kernels that are timed one by one may come to more than 1. Empty when
+// nothing was measured.
+std::optional<double> coverage_of(const PlanRun& run);
 
-struct OperatorRatio {
-  std::string name;
-  double ms = 0, other_ms = 0;
-  double ratio() const { return ms / other_ms; }
+// Of a model that computes some tokens in each call.
+struct TokenRate {
+  double tokens = 0;       // a call
+  double per_s = 0;        // as measured
+  double floor_per_s = 0;  // if a call took only as long as reading and writing its bytes does; 0:
+                           // not known, as where only the plan is
 };
-enum class ParityVerdict { kParity, kSlower, kNotComparable };
-struct Parity {
-  std::string runtime;
-  ParityVerdict verdict = ParityVerdict::kNotComparable;
-  std::vector<OperatorRatio> common;               // by name
-  std::vector<std::string> only_here, only_there;  // operators of one of them
-};
-inline constexpr double kParityRatio = 1.10;
-// Parity when all common operators take at most 1.10 times as long as there.
-Parity parity_with(const PlanRun& run, const OtherRuntime& other);
-
-// What an operator of any runtime is called here: "aten::addmm" and "MatMul" are "matmul". Names
-// that mean nothing here stay, in small letters.
-std::string operation_name(const std::string& name);
+std::optional<TokenRate> token_rate(const PlanRun& run, const Roofline& roofline, double tokens);
 
 // ---- All of it ---------------------------------------------------------------------------------
 
@@ -145,9 +131,12 @@ struct Scorecard {
   Bottleneck bottleneck = Bottleneck::kNothing;
   std::vector<HotKernel> hot;
   std::vector<Regression> regressions;
-  std::optional<Parity> parity;  // where there is something to compare with
+  std::optional<double> coverage;
+  std::optional<TokenRate> tokens;  // where calls compute tokens
+  std::optional<Parity> parity;     // where there is something to compare with
 };
+// `tokens`: that a call computes; 0: none.
 Scorecard score(PlanRun run, Roofline roofline, const std::vector<EarlierRun>& earlier,
-                const OtherRuntime* other);
+                const OtherRuntime* other, double tokens = 0);
 
 }  // namespace clients

@@ -113,6 +113,24 @@ void append_parity(const Parity& parity, std::string* out) {
     }
     *out += "\n";
   }
+  if (parity.whole) {
+    *out += cat("A run takes ", duration_text(parity.whole->ms * 1e6), " here and ",
+                duration_text(parity.whole->other_ms * 1e6),
+                " there: ", fixed(parity.whole->ratio(), 2), " of the time.\n");
+  }
+  if (parity.other_launches) {
+    *out += cat("Launches in a run: ", fixed(parity.launches, 0), " here, ",
+                fixed(*parity.other_launches, 0), " there.\n");
+  }
+  if (!parity.gaps.empty()) {
+    *out += "\n| takes longer here | here | there | by |\n|---|---:|---:|---:|\n";
+    for (const OperatorRatio& one : parity.gaps) {
+      *out += cat("| ", cell(one.name), " | ", duration_text(one.ms * 1e6), " | ",
+                  one.other_ms > 0 ? duration_text(one.other_ms * 1e6) : "-", " | ",
+                  duration_text((one.ms - one.other_ms) * 1e6), " |\n");
+    }
+    *out += "\n";
+  }
   auto list = [out](const char* where, const std::vector<std::string>& names) {
     if (names.empty()) return;
     *out += cat("Only ", where, ": ");
@@ -141,19 +159,40 @@ Json json_of(const KernelRun& kernel) {
   return json;
 }
 
+Json json_of(const OperatorRatio& one) {
+  return {{"operator", one.name},
+          {"ms", one.ms},
+          {"other_ms", one.other_ms},
+          {"ratio", one.other_ms > 0 ? Json(one.ratio()) : Json()}};
+}
+
 Json json_of(const Parity& parity) {
-  Json rows = Json::array();
-  for (const OperatorRatio& one : parity.common) {
-    rows.push_back({{"operator", one.name},
-                    {"ms", one.ms},
-                    {"other_ms", one.other_ms},
-                    {"ratio", one.ratio()}});
+  Json rows = Json::array(), gaps = Json::array();
+  for (const OperatorRatio& one : parity.common) rows.push_back(json_of(one));
+  for (const OperatorRatio& one : parity.gaps) gaps.push_back(json_of(one));
+  Json whole;
+  if (parity.whole) {
+    whole = {{"ms", parity.whole->ms},
+             {"other_ms", parity.whole->other_ms},
+             {"ratio", parity.whole->ratio()}};
   }
   return {{"runtime", parity.runtime},
           {"verdict", verdict_name(parity.verdict)},
+          {"whole", std::move(whole)},
+          {"launches", parity.launches},
+          {"other_launches", parity.other_launches ? Json(*parity.other_launches) : Json()},
+          {"gaps", std::move(gaps)},
           {"operators", std::move(rows)},
           {"only_here", parity.only_here},
           {"only_there", parity.only_there}};
+}
+
+Json json_of(const TokenRate& rate) {
+  bool has_floor = rate.floor_per_s > 0;
+  return {{"per_call", rate.tokens},
+          {"per_s", rate.per_s},
+          {"floor_per_s", has_floor ? Json(rate.floor_per_s) : Json()},
+          {"share", has_floor ? Json(rate.per_s / rate.floor_per_s) : Json()}};
 }
 
 common::Latency latency_in(const Json& json) {
@@ -186,6 +225,18 @@ std::string markdown_of(const Scorecard& card) {
   if (auto kernels = kernel_efficiency_of(run, card.roofline); kernels && run.work) {
     out +=
         cat("| kernels | ", fixed(*kernels, 2), " of what their own bytes and operations need |\n");
+  }
+  if (card.coverage) {
+    out += cat("| coverage | kernels take ", percent_text(*card.coverage), " of a run |\n");
+  }
+  if (card.tokens) {
+    const TokenRate& rate = *card.tokens;
+    out += cat("| tokens | ", fixed(rate.per_s, 1), " a second");
+    if (rate.floor_per_s > 0) {
+      out += cat(", ", fixed(rate.per_s / rate.floor_per_s, 2), " of the ",
+                 fixed(rate.floor_per_s, 1), " that moving the bytes allows");
+    }
+    out += " |\n";
   }
   out += cat("| bottleneck | ", bottleneck_name(card.bottleneck), " |\n");
   out += cat("| shares | transfer ", percent_text(card.shares.transfer), ", launch ",
@@ -226,6 +277,8 @@ std::string json_of(const Scorecard& card) {
             {"transfer_ms", run.transfer_ns / 1e6},
             {"efficiency", card.efficiency ? Json(*card.efficiency) : Json()},
             {"kernel_efficiency", kernels_share ? Json(*kernels_share) : Json()},
+            {"coverage", card.coverage ? Json(*card.coverage) : Json()},
+            {"tokens", card.tokens ? json_of(*card.tokens) : Json()},
             {"grade", std::string(1, card.grade)},
             {"bottleneck", bottleneck_name(card.bottleneck)},
             {"recommendation", recommendation_for(card.bottleneck)},

@@ -35,6 +35,7 @@ struct ScoreOptions {
   std::string against;
   std::vector<std::string> previous;
   std::string record;
+  int64_t tokens = 0;               // that a call computes; 0: it does not compute tokens
   double gflops = 0, gb_per_s = 0;  // 0: not given
   bool measure_again = false;
   bool json = false;
@@ -187,7 +188,8 @@ Result<Scorecard> make_card(const ScoreOptions& options) {
   // Without them the card counts bytes alone, and says so.
   (void)count_operations(scored.plan, options.farm.state, sizes, &run);
   LFARM_ASSIGN_OR_RETURN(auto earlier, earlier_runs(options, run, scored.name));
-  Scorecard card = score(std::move(run), std::move(roofline), earlier, other ? &*other : nullptr);
+  Scorecard card = score(std::move(run), std::move(roofline), earlier, other ? &*other : nullptr,
+                         static_cast<double>(options.tokens));
   LFARM_RETURN_IF_ERROR(keep(options, card, scored.name));
   return card;
 }
@@ -219,8 +221,14 @@ void declare_plan_score(CommandLine* line) {
       .stands_for(model_file);
   command.value("--sizes", &options->sizes, "s0=4,s1=128",
                 "The sizes to run at (default: those that searches measure with)");
-  command.value("--against", &options->against, "PROFILE.json",
-                "Another runtime's profile of the same model, for parity");
+  command
+      .value("--tokens", &options->tokens, "N",
+             "Tokens that a call computes: the card then has tokens a second, beside the rate at\n"
+             "which memory could give the bytes of a call")
+      .in_range(int64_t{1}, int64_t{1} << 32);
+  command.value(
+      "--against", &options->against, "PROFILE.json",
+      "Another runtime's profile of the same model, for parity in operators, launches and time");
   command.value("--previous", &options->previous, "FILE",
                 "Earlier scorecards (--json) or records (--record) to look for regressions\n"
                 "against; the best of all counts; may come again");

@@ -241,6 +241,52 @@ TEST(ParityRule, NothingInCommonIsNotComparable) {
   EXPECT_EQ(parity_with(run, {"other", {{"matmul", 1}}}).verdict, ParityVerdict::kNotComparable);
 }
 
+TEST(ParityRule, NamesTheFiveLargestGaps) {
+  PlanRun run = run_of(9e6, {});
+  OtherRuntime other{"torch", {}, 12, 6};
+  for (int k = 1; k <= 7; ++k) {
+    run.kernels.push_back(kernel("k" + std::to_string(k), k * 1e6, 0, 0));
+    run.kernels.back().operation = "op" + std::to_string(k);
+    run.kernels.back().calls = 2;
+    if (k < 7) other.operators.push_back({"op" + std::to_string(k), k == 6 ? 5.5 : 0.5});
+  }
+  Parity parity = parity_with(run, other);
+  ASSERT_EQ(parity.gaps.size(), kGaps);
+  const std::vector<std::string> expected{"op7", "op5", "op4", "op3", "op2"};
+  for (size_t k = 0; k < kGaps; ++k) EXPECT_EQ(parity.gaps[k].name, expected[k]);
+  EXPECT_EQ(parity.gaps[0].other_ms, 0);
+  EXPECT_EQ(parity.launches, 14);
+  EXPECT_EQ(parity.other_launches, 12);
+  ASSERT_TRUE(parity.whole);
+  EXPECT_DOUBLE_EQ(parity.whole->ratio(), 1.5);
+}
+
+TEST(ParityRule, SaysNothingOfWhatAProfileLacks) {
+  Parity parity = parity_with(run_of(1e6, {kernel("a", 1e6, 0, 0)}), {"other", {{"matmul", 2}}});
+  EXPECT_TRUE(parity.gaps.empty());
+  EXPECT_FALSE(parity.whole);
+  EXPECT_FALSE(parity.other_launches);
+}
+
+TEST(Tokens, AreHeldAgainstWhatMovingTheBytesTakes) {
+  PlanRun run = run_of(2e6, {kernel("a", 1e6, 0, 0)});
+  EXPECT_FALSE(token_rate(run, plain_device(), 0));
+  auto rate = token_rate(run, plain_device(), 4);
+  ASSERT_TRUE(rate);
+  EXPECT_DOUBLE_EQ(rate->per_s, 2000);
+  EXPECT_EQ(rate->floor_per_s, 0);
+  run.work = ModelWork{0, false, read_bandwidth(plain_device(), 1e6) * 1e-3};
+  EXPECT_DOUBLE_EQ(token_rate(run, plain_device(), 4)->floor_per_s, 4000);
+  EXPECT_FALSE(token_rate(run_of(0, {}), plain_device(), 4));
+}
+
+TEST(Coverage, IsTheKernelsShareOfTheClock) {
+  EXPECT_DOUBLE_EQ(*coverage_of(run_of(2e6, {kernel("a", 1e6, 0, 0), kernel("b", 5e5, 0, 0)})),
+                   0.75);
+  EXPECT_FALSE(coverage_of(run_of(0, {kernel("a", 1e6, 0, 0)})));
+  EXPECT_FALSE(coverage_of(run_of(1e6, {})));
+}
+
 TEST(OtherRuntimes, ReadTheirOwnWords) {
   auto read = parse_other_runtime(
       R"({"runtime":"onnxruntime","runs":4,"operators":[{"name":"MatMul","ms":8},)"
@@ -251,6 +297,13 @@ TEST(OtherRuntimes, ReadTheirOwnWords) {
   ASSERT_EQ(read->operators.size(), 2u);
   EXPECT_EQ(read->operators[0].name, "MatMul");
   EXPECT_EQ(read->operators[0].ms, 3);
+  EXPECT_EQ(read->launches, 0);
+  EXPECT_EQ(read->run_ms, 0);
+  read = parse_other_runtime(
+      R"({"runtime":"a","runs":2,"launches":10,"total_ms":7,"operators":[]})", "p.json");
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  EXPECT_EQ(read->launches, 5);
+  EXPECT_EQ(read->run_ms, 3.5);
 }
 
 TEST(OtherRuntimes, OfATraceEachOperatorCountsForItself) {
@@ -262,7 +315,7 @@ TEST(OtherRuntimes, OfATraceEachOperatorCountsForItself) {
       R"({"ph":"X","cat":"cpu_op","name":"aten::addmm","tid":1,"ts":105,"dur":30},)"
       R"({"ph":"X","cat":"cpu_op","name":"aten::linear","tid":1,"ts":100,"dur":40},)"
       R"({"ph":"X","cat":"cpu_op","name":"aten::relu","tid":2,"ts":110,"dur":6},)"
-      R"({"ph":"i","name":"mark"},{"ph":"X","cat":"kernel","name":"k","ts":1,"dur":1}]})",
+      R"({"ph":"i","name":"mark"}]})",
       "t.json");
   ASSERT_TRUE(read.ok()) << read.error().message;
   EXPECT_EQ(read->name, "torch");
@@ -271,6 +324,27 @@ TEST(OtherRuntimes, OfATraceEachOperatorCountsForItself) {
   EXPECT_DOUBLE_EQ(read->operators[0].ms, 0.015);
   EXPECT_DOUBLE_EQ(read->operators[1].ms, 0.005);
   EXPECT_DOUBLE_EQ(read->operators[2].ms, 0.003);
+  EXPECT_EQ(read->launches, 1);  // addmm and relu, of two steps; linear only calls
+  EXPECT_DOUBLE_EQ(read->run_ms, 0.009);
+}
+
+TEST(OtherRuntimes, OfAGpusTraceOperatorsTakeWhatTheirKernelsTake) {
+  auto read = parse_other_runtime(
+      R"({"traceEvents":[{"ph":"X","cat":"user_annotation","name":"ProfilerStep#1","ts":0,"dur":90},)"
+      R"({"ph":"X","cat":"gpu_user_annotation","name":"ProfilerStep#1","ts":0,"dur":90},)"
+      R"({"ph":"X","cat":"cpu_op","name":"aten::mm","ts":0,"dur":70,"args":{"External id":5}},)"
+      R"({"ph":"X","cat":"kernel","name":"gemm","ts":10,"dur":20,"args":{"External id":5}},)"
+      R"({"ph":"X","cat":"kernel","name":"reduce","ts":30,"dur":2,"args":{"External id":5}},)"
+      R"({"ph":"X","cat":"kernel","name":"alone","ts":40,"dur":4}]})",
+      "t.json");
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  ASSERT_EQ(read->operators.size(), 2u);
+  EXPECT_EQ(read->operators[0].name, "alone");
+  EXPECT_DOUBLE_EQ(read->operators[0].ms, 0.004);
+  EXPECT_EQ(read->operators[1].name, "aten::mm");
+  EXPECT_DOUBLE_EQ(read->operators[1].ms, 0.022);
+  EXPECT_EQ(read->launches, 3);
+  EXPECT_DOUBLE_EQ(read->run_ms, 0.09);
 }
 
 TEST(OtherRuntimes, OfOnnxRuntimesTraceKernelsCount) {
@@ -282,6 +356,8 @@ TEST(OtherRuntimes, OfOnnxRuntimesTraceKernelsCount) {
   ASSERT_TRUE(read.ok()) << read.error().message;
   ASSERT_EQ(read->operators.size(), 1u);
   EXPECT_DOUBLE_EQ(read->operators[0].ms, 0.01);
+  EXPECT_DOUBLE_EQ(read->launches, 0.5);
+  EXPECT_DOUBLE_EQ(read->run_ms, 0.025);
 }
 
 TEST(OtherRuntimes, RefuseWhatIsNoProfile) {
@@ -291,8 +367,9 @@ TEST(OtherRuntimes, RefuseWhatIsNoProfile) {
         R"({"runtime":"a","operators":[{"name":"m","ms":-1}]})",
         R"({"runtime":"a","operators":[{"ms":1}]})", R"({"runtime":"a","operators":[3]})",
         R"({"runtime":"a","runs":0,"operators":[]})", R"({"runtime":"a","operators":[],"x":1})",
-        R"({"traceEvents":3})", R"({"traceEvents":[]})", R"({"traceEvents":[1,[2],{"ph":3}]})",
-        "[]", "[3]"}) {
+        R"({"runtime":"a","launches":-1,"operators":[]})",
+        R"({"runtime":"a","total_ms":"x","operators":[]})", R"({"traceEvents":3})",
+        R"({"traceEvents":[]})", R"({"traceEvents":[1,[2],{"ph":3}]})", "[]", "[3]"}) {
     auto read = parse_other_runtime(wrong, "p.json");
     ASSERT_FALSE(read.ok()) << wrong;
     EXPECT_EQ(read.error().code, common::Code::kInvalidInput);
@@ -355,8 +432,8 @@ TEST(MemoryReads, AreMeasuredAsOftenAsAsked) {
 Scorecard sample_card() {
   PlanRun run = run_of(2e6, {kernel("a|b`c", 1e6, 1e5, 1e5), kernel("d", 5e5, 1e5, 1e5)});
   run.sizes = "s0=4";
-  OtherRuntime other{"on<nx", {{"MatMul", 1}}};
-  return score(run, plain_device(), {{{1e6, 0, 9}, {}}}, &other);
+  OtherRuntime other{"on<nx", {{"MatMul", 1}}, 7, 4};
+  return score(run, plain_device(), {{{1e6, 0, 9}, {}}}, &other, 3);
 }
 
 TEST(ScorecardText, SaysAllOfIt) {
@@ -365,7 +442,10 @@ TEST(ScorecardText, SaysAllOfIt) {
        {"# Plan aaaaaaaaaaaa: grade D", "for cpu, s0=4", "| bottleneck | memory bandwidth |",
         "| a\\|b\\`c | matmul |  | 1 | 1.00 ms | 66.7 % |",
         "| the plan | 2.00 ms | 1.00 ms | 2.00 | critical |", "## Parity with on\\<nx: slower",
-        "| matmul | 1.50 ms | 1.00 ms | 1.50 |"}) {
+        "| matmul | 1.50 ms | 1.00 ms | 1.50 |", "| matmul | 1.50 ms | 1.00 ms | 500 us |",
+        "A run takes 2.00 ms here and 4.00 ms there: 0.50 of the time.",
+        "Launches in a run: 2 here, 7 there.", "| coverage | kernels take 75.0 % of a run |",
+        "| tokens | 1500.0 a second |"}) {
     EXPECT_NE(text.find(words), std::string::npos) << words << "\n" << text;
   }
 }
