@@ -108,16 +108,22 @@ Status Generator::call(const GeneratorProgram& program, const Sequences& sequenc
   return {};
 }
 
-// Of the programs that can take `tokens` tokens, the one with the widest calls.
 Result<const GeneratorProgram*> Generator::widest(int64_t tokens) const {
   const GeneratorProgram* best = nullptr;
+  bool best_is_ready = false;
   int64_t least = INT64_MAX, most = 0;
   for (const GeneratorProgram& program : programs_) {
     const Roles& roles = program.roles;
     least = std::min(least, roles.width_least);
     most = std::max(most, roles.width_most);
     bool fits = roles.width_least <= tokens && (roles.has_cache || tokens <= roles.width_most);
-    if (fits && (best == nullptr || roles.width_most > best->roles.width_most)) best = &program;
+    if (!fits) continue;
+    bool is_ready = !program.is_ready || program.is_ready();
+    bool is_wider = best == nullptr || roles.width_most > best->roles.width_most;
+    if (is_ready == best_is_ready ? is_wider : is_ready) {
+      best = &program;
+      best_is_ready = is_ready;
+    }
   }
   if (best != nullptr) return best;
   return common::invalid_input(cat("the model takes ", least, " to ", most,

@@ -24,6 +24,9 @@ struct GeneratorProgram {
   std::shared_ptr<const Model> model;
   Roles roles;
   ModelCall call;
+  // Whether a call can begin now; null: always. A call of a program that is not ready waits until
+  // it is, and is made only where no ready program takes the tokens.
+  std::function<bool()> is_ready = nullptr;
 };
 
 struct GenerateOptions {
@@ -68,6 +71,8 @@ class Generator {
   // Everything from `start` on, in calls as wide as programs and `chunk` allow.
   common::Status feed(const std::vector<std::vector<int64_t>>& sequences, int64_t start,
                       int64_t chunk);
+  // Of the programs that can take `tokens` tokens, the one with the widest calls; of those that are
+  // ready where there is one.
   common::Result<const GeneratorProgram*> widest(int64_t tokens) const;
   // The logits after the last call's last token.
   std::span<const float> logits_of(size_t sequence);

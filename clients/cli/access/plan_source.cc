@@ -89,6 +89,15 @@ PlanSource::PlanSource(FarmOptions options, BudgetOptions budget, Progress* prog
 
 PlanSource::~PlanSource() = default;
 
+std::unique_ptr<PlanSource> PlanSource::beside(Progress* progress,
+                                               std::function<Status()> on_wait) const {
+  FarmOptions options = options_;
+  if (client_) options.farm = client_->endpoint();
+  auto other = std::make_unique<PlanSource>(std::move(options), budget_, progress, disk_use_);
+  other->on_wait_ = std::move(on_wait);
+  return other;
+}
+
 Status PlanSource::tend() { return own_ ? own_->tend() : Status(); }
 
 Result<std::string> PlanSource::trace(uint64_t job) {
@@ -101,6 +110,7 @@ Status PlanSource::connect(const std::string& endpoint) {
   if (own_) options.connect_ms_max = kOwnFarmConnectMs;
   options.on_wait = [this]() -> Status {
     LFARM_RETURN_IF_ERROR(check_stop());
+    if (on_wait_) LFARM_RETURN_IF_ERROR(on_wait_());
     return tend();
   };
   LFARM_ASSIGN_OR_RETURN(client_, FarmClient::connect(std::move(options)));

@@ -39,6 +39,10 @@ class PlanSource {
   PlanSource(FarmOptions options, BudgetOptions budget, Progress* progress,
              Disk disk = Disk::kNone);
   ~PlanSource();
+  // For another thread, at the farm that this one has asked so far, if any; waits end with the
+  // error that `on_wait` gives.
+  std::unique_ptr<PlanSource> beside(Progress* progress,
+                                     std::function<common::Status()> on_wait) const;
   PlanSource(const PlanSource&) = delete;
   PlanSource& operator=(const PlanSource&) = delete;
 
@@ -72,6 +76,7 @@ class PlanSource {
   std::string own_device_;  // what a farm of our own makes plans on, once it was asked for
   std::unique_ptr<FarmClient> client_;
   const Disk disk_use_;
+  std::function<common::Status()> on_wait_;  // asked in waits, besides signals; may be empty
   PlanResolver resolver_;
 };
 

@@ -18,6 +18,8 @@ class Progress {
  public:
   // Writes to standard error. `quiet`: only to a terminal.
   explicit Progress(bool quiet);
+  // Writes nothing.
+  static Progress none() { return Progress(false, true); }
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
@@ -30,6 +32,7 @@ class Progress {
   void clear();
 
  private:
+  Progress(bool terminal, bool quiet) : terminal_(terminal), quiet_(quiet) {}
   void show(const std::string& line);
   bool terminal_;
   bool quiet_;

@@ -2,23 +2,20 @@
 #include <sys/resource.h>
 
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
-#include "clients/cli/access/plan_source.h"
+#include "clients/cli/access/farm_options.h"
 #include "clients/cli/base/commands.h"
 #include "clients/cli/base/report.h"
 #include "clients/cli/base/signals.h"
+#include "clients/cli/models/planned_programs.h"
 #include "clients/cli/models/prompt_file.h"
 #include "clients/generate/generator.h"
-#include "clients/generate/programs.h"
-#include "clients/generate/shared_state.h"
 #include "common/base/cat.h"
 #include "common/base/clock.h"
-#include "common/runtime/device/devices.h"
 
 namespace clients {
 namespace {
@@ -38,18 +35,6 @@ struct GenerateCommand {
   int64_t threads = 0;  // 0: all
   bool json = false;
 };
-
-// The archives of a case: model.pt2, or prompt.pt2 and decode.pt2 of one model.
-std::vector<std::string> archives_of(const std::string& path) {
-  if (!std::filesystem::is_directory(path)) return {path};
-  std::vector<std::string> found;
-  for (const char* name : {"decode.pt2", "prompt.pt2"}) {
-    std::string file = cat(path, "/", name);
-    if (std::filesystem::exists(file)) found.push_back(file);
-  }
-  if (found.empty()) found.push_back(cat(path, "/model.pt2"));
-  return found;
-}
 
 // Of this process, in MiB.
 double peak_mb() {
@@ -114,73 +99,18 @@ class Printer {
   bool shows_tokens_ = true;
 };
 
-// The model's programs with their plans, which share weights and state.
-class Loader {
- public:
-  Loader(const GenerateCommand& options, Progress* progress)
-      : options_(options),
-        progress_(progress),
-        source_(options.farm, options.budget, progress, PlanSource::Disk::kUse) {}
-
-  // Plans are looked for once the prompt is known to fit.
-  Result<std::vector<GeneratorProgram>> run(const Sequences& prompts) {
-    for (const std::string& archive : archives_of(options_.model)) {
-      LFARM_ASSIGN_OR_RETURN(Model model, load_model(archive));
-      models_.push_back(std::make_shared<const Model>(std::move(model)));
-      LFARM_ASSIGN_OR_RETURN(Roles roles, roles_of(*models_.back()));
-      LFARM_RETURN_IF_ERROR(check_run(roles, prompts, options_.run));
-    }
-    int threads = options_.threads > 0 ? static_cast<int>(options_.threads) : default_threads();
-    LFARM_ASSIGN_OR_RETURN(device_, common::open_device(options_.farm.device, threads));
-    for (size_t family = 0; family < models_.size(); ++family) {
-      LFARM_RETURN_IF_ERROR(load(family));
-    }
-    return std::move(programs_);
-  }
-
- private:
-  Status load(size_t family) {
-    auto weights = std::make_shared<Weights>(models_[family], device_.get());
-    if (family > 0) LFARM_RETURN_IF_ERROR(share_weights(weights_[0], *weights));
-    weights_.push_back(weights);
-    LFARM_ASSIGN_OR_RETURN(std::vector<ModelPart> parts, parts_of(models_[family]));
-    for (const ModelPart& part : parts) {
-      LFARM_ASSIGN_OR_RETURN(CompiledPlan plan,
-                             source_.obtain(part.model->graph, model_name(options_.model)));
-      progress_->clear();
-      LFARM_ASSIGN_OR_RETURN(auto instance,
-                             PlanInstance::make(part.model, weights, plan.pulled.plan,
-                                                plan.pulled.object_source(), *device_));
-      size_t number = state_.add(std::move(instance), part.model, family);
-      programs_.push_back({part.model, part.roles,
-                           [this, number](std::span<const common::TensorRef> inputs,
-                                          common::RunOutputs& outputs) -> Status {
-                             LFARM_ASSIGN_OR_RETURN(PlanInstance * used, state_.use(number));
-                             return used->run(inputs, outputs, nullptr);
-                           }});
-    }
-    return {};
-  }
-
-  const GenerateCommand& options_;
-  Progress* progress_;
-  PlanSource source_;
-  std::unique_ptr<common::Device> device_;
-  std::vector<std::shared_ptr<const Model>> models_;
-  std::vector<std::shared_ptr<Weights>> weights_;
-  SharedState state_;
-  std::vector<GeneratorProgram> programs_;
-};
-
 Status generate(GenerateCommand options, Progress* progress) {
   for (const std::string& id : options.stop) {
     LFARM_ASSIGN_OR_RETURN(Sequences ids, parse_prompts(id));
     options.run.stop.insert(options.run.stop.end(), ids[0].begin(), ids[0].end());
   }
   LFARM_ASSIGN_OR_RETURN(Sequences prompts, read_prompts(options.prompt));
-  Loader loader(options, progress);
+  int threads = options.threads > 0 ? static_cast<int>(options.threads) : default_threads();
+  PlannedPrograms planned(options.farm, options.budget, progress);
   const int64_t start_ns = common::SteadyClock().now_ns();
-  LFARM_ASSIGN_OR_RETURN(std::vector<GeneratorProgram> programs, loader.run(prompts));
+  auto check = [&](const Roles& roles) { return check_run(roles, prompts, options.run); };
+  LFARM_ASSIGN_OR_RETURN(std::vector<GeneratorProgram> programs,
+                         planned.load(options.model, threads, check));
   const double plan_s = static_cast<double>(common::SteadyClock().now_ns() - start_ns) / 1e9;
   Generator generator(std::move(programs));
   Printer printer(options.json, prompts.size());
@@ -252,8 +182,8 @@ void declare_generate(CommandLine* line) {
       .shows_default();
   command.flag(
       "--first-plan", &options->budget.takes_first,
-      "Begin with the first plans that are right; a farm that runs ('lfarm up') searches on, "
-      "and later runs have its best");
+      "Begin with the first plan that is right, with single tokens while the plan for prompts is\n"
+      "made; a farm that runs ('lfarm up') searches on, and later runs have its best");
   command.flag("--json", &options->json, "Print a JSON line a token, and one with the times");
   add_compile_options(&command, &options->farm, &options->budget, "--search-seed");
 }

@@ -157,6 +157,11 @@ class Noted {
     return Generator(programs_).run(prompts, options, on_token);
   }
 
+  // A program is ready after so many calls.
+  void make_ready_after(size_t program, size_t calls_before) {
+    programs_[program].is_ready = [this, calls_before] { return calls.size() >= calls_before; };
+  }
+
   // First position and width of each call.
   std::vector<std::pair<int64_t, int64_t>> calls;
   Sequences fed;  // what each sequence was given, over all calls
@@ -194,6 +199,21 @@ TEST(Generator, ReadsAPromptAtOnceAndThenTokenByToken) {
   EXPECT_EQ(model.calls, (Calls{{0, 3}, {3, 1}, {4, 1}, {5, 1}}));
   EXPECT_EQ(model.fed, (Sequences{{5, 6, 7, 8, 9, 10}}));
   EXPECT_EQ(made.steps, 4);
+}
+
+TEST(Generator, BeginsWithTheProgramsThatAreReady) {
+  Noted model({{1, 1}, {2, 16}});
+  model.make_ready_after(1, 2);
+  auto made = model.run({{5, 6, 7, 8, 9}}, {2, {}, {}, 0, 0}).value();
+  EXPECT_EQ(made.sequences, (Sequences{{10, 11}}));
+  EXPECT_EQ(model.calls, (Calls{{0, 1}, {1, 1}, {2, 3}, {5, 1}}));
+}
+
+TEST(Generator, WaitsWhereNoReadyProgramFits) {
+  Noted model({{1, 1}, {2, 16}});
+  model.make_ready_after(0, 1);  // the only one that takes a token alone
+  auto made = model.run({{5}}, {2, {}, {}, 0, 0}).value();
+  EXPECT_EQ(model.calls, (Calls{{0, 1}, {1, 1}}));
 }
 
 TEST(Generator, CutsAPromptIntoChunks) {
