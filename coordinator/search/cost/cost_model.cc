@@ -8,66 +8,13 @@
 
 #include "common/ir/hlir/tile_form.h"
 #include "common/schedule/tile_blocks.h"
+#include "coordinator/search/cost/cpu_terms.h"
 #include "coordinator/search/cost/gpu_cost.h"
 #include "coordinator/search/cost/gpu_nest_times.h"
 
 namespace coordinator {
 namespace {
 
-// One core with wide vectors (AVX-512), by least squares of the logarithm of measured to predicted
-// time: those of loops over 4,500 kernels of eight small models, those of tiles over 670 of six;
-// see docs/measurements/2026-11-21-search-quality.md for how they do on models that were not
-// fitted. The library's rate and padding are from a dozen of its products; attention's rate is the
-// tiles', from which its kernels are made. What scans, sorts and scatters take still goes by rates.
-constexpr DeviceTerms kCpu = {.machine = common::Machine::kCpu,
-                              .gpu = nullptr,
-                              .launch_ns = 27.3,
-                              .tile_launch_ns = 30,
-                              .library_call_ns = 207,
-                              .near_byte_ns = 0.0051,
-                              .far_byte_ns = 0.024,
-                              .near_bytes = 1 << 20,
-                              .simple_ns = 0.053,
-                              .row_ns = 0.11,
-                              .hard_ns = 0.5,
-                              .random_ns = 0.15,
-                              .folded_ns = 0.13,
-                              .sort_step_ns = 0.15,
-                              .sort_turn_ns = 2.2,
-                              .in_place_multiply_ns = 0.5,
-                              .attention_multiply_ns = 0.0106,
-                              .library_multiply_ns = 0.018,
-                              .transform_ns = 0.04,
-                              .synchronise_ns = 0,
-                              .host_byte_ns = 0,
-                              .vector = {.lanes = 16,
-                                         .run_ns = 1.15,
-                                         .row_sum_ns = 1.97,
-                                         .lane_block_ns = 4,
-                                         .first_ns = 4.5,
-                                         .simple_ns = {0.057, 0.07},
-                                         .choice_ns = {0.13, 0.05},
-                                         .division_ns = {0.32, 0.66},
-                                         .function_ns = {1.94, 1.92},
-                                         .chosen_function_ns = {1, 3},
-                                         .call_ns = 7.1,
-                                         .turn_ns = 0.045,
-                                         .jump_ns = 0.23,
-                                         .tile_multiply_ns = 0.169,
-                                         .tile_load_ns = 0.217,
-                                         .tile_spill = 1.36,
-                                         .tile_registers = 28,
-                                         .pack_row_ns = 0.135,
-                                         .pack_column_ns = 0.108,
-                                         .batch_ns = 6.7}};
-// A multiply-add of pairs takes as long as one of float32, and so does a pair on its way into its
-// place: 536 GFLOP/s in registers, against 245.
-constexpr DeviceTerms kCpuPairs = [] {
-  DeviceTerms terms = kCpu;
-  terms.machine = common::Machine::kCpuPairs;
-  terms.vector.short_steps = 2;
-  return terms;
-}();
 // PCIe 5 to the host; kernels by common/cost. Never calibrated.
 DeviceTerms gpu_terms(common::Machine kind, const common::GpuMachine& machine) {
   DeviceTerms terms{};
@@ -158,6 +105,8 @@ double loops_ns(const KernelProfile& profile, const ScheduleValues& values,
   return sum;
 }
 
+double number(int64_t value) { return static_cast<double>(value); }
+
 double up(double size, double step) { return std::ceil(size / step) * step; }
 
 // Rows and columns of the register tile: as given, or as a generator chooses.
@@ -172,15 +121,19 @@ std::pair<double, double> register_tile(const ContractionSize& size, const Sched
   return {rows, columns};
 }
 
+// One step of the sums of a register tile.
+double register_step_ns(double rows, double vectors, const VectorTerms& terms) {
+  double step =
+      std::max(rows * vectors * terms.tile_multiply_ns, (rows + vectors) * terms.tile_load_ns);
+  return rows * vectors > terms.tile_registers ? step * terms.tile_spill : step;
+}
+
 double tile_ns(const KernelProfile& profile, const ScheduleValues& values,
                const VectorTerms& terms) {
   const ContractionSize& size = profile.contraction;
   double lanes = size.is_wide ? terms.lanes / 2 : terms.lanes;
   auto [rows, columns] = register_tile(size, values, terms, lanes);
-  double vectors = columns / lanes;
-  double step =
-      std::max(rows * vectors * terms.tile_multiply_ns, (rows + vectors) * terms.tile_load_ns);
-  if (rows * vectors > terms.tile_registers) step *= terms.tile_spill;
+  const double step = register_step_ns(rows, columns / lanes, terms);
   constexpr double kColumns = 256;  // of a panel, unless the schedule says otherwise
   double panel = up(values.nc != 0 ? static_cast<double>(values.nc) : kColumns, columns);
   double panels = std::ceil(size.columns / panel);
@@ -189,6 +142,31 @@ double tile_ns(const KernelProfile& profile, const ScheduleValues& values,
   double each = tiles * steps * step + size.columns * steps * terms.pack_column_ns +
                 panels * size.rows * steps * terms.pack_row_ns;
   return size.batch * (terms.batch_ns + each);
+}
+
+// Both products of attention, as the C generator blocks them: a unit has some rows, for which it
+// packs all keys and values that they see, a block of keys at a time.
+double attention_ns(const AttentionSize& size, const ScheduleValues& values,
+                    const VectorTerms& terms) {
+  constexpr double kRows = 64, kKeys = 128, kSkinnyRows = 4;
+  const double block = std::min(size.rows, values.rows != 0 ? number(values.rows) : kRows);
+  const double keys = std::min(size.keys, values.keys != 0 ? number(values.keys) : kKeys);
+  auto product = [&](double columns, double steps) {
+    common::RegisterTile tile =
+        common::choose_register_tile(static_cast<int64_t>(block), static_cast<int64_t>(columns),
+                                     static_cast<int64_t>(terms.lanes), terms.tile_registers > 16);
+    double tiles = std::ceil(block / number(tile.rows)) *
+                   std::ceil(columns / (number(tile.vectors) * terms.lanes));
+    return tiles * steps * register_step_ns(number(tile.rows), number(tile.vectors), terms);
+  };
+  double each = product(keys, size.depth) + product(size.width, keys);
+  if (size.rows > kSkinnyRows) {
+    // Keys are transposed on their way, values are copied.
+    each += keys *
+            (size.depth * terms.pack_column_ns + size.width * 2 * terms.simple_ns[1] / terms.lanes);
+  }
+  double blocks = std::ceil(size.rows / block) * size.keys * size.seen / keys;
+  return size.batch * (terms.batch_ns + blocks * each);
 }
 
 // By rates alone, whatever the loops.
@@ -246,15 +224,7 @@ const DeviceTerms& gpu_terms_of(const common::Target& target) {
 }  // namespace
 
 const DeviceTerms& device_terms(const common::Target& target) {
-  switch (common::machine_of(target)) {
-    case common::Machine::kCpuPairs:
-      return kCpuPairs;
-    case common::Machine::kGpu:
-    case common::Machine::kGpuWarpgroups:
-      return gpu_terms_of(target);
-    default:
-      return kCpu;
-  }
+  return common::is_gpu(common::machine_of(target)) ? gpu_terms_of(target) : cpu_terms(target);
 }
 
 namespace {
@@ -275,6 +245,8 @@ double cpu_predict_ns(common::Template form, const KernelProfile& profile,
            profile.folded_reads * terms.folded_ns;
     if (form == Template::kTile) {
       work += tile_ns(profile, values, terms.vector);
+    } else if (form == Template::kAttention && profile.attention.keys > 0) {
+      work += attention_ns(profile.attention, values, terms.vector);
     } else {
       work += profile.contraction_ops * (form == Template::kAttention ? terms.attention_multiply_ns
                                                                       : terms.in_place_multiply_ns);
@@ -371,6 +343,8 @@ double predict_ns(const common::Kernel& kernel, const std::vector<int64_t>& symb
     }
   }
   if (kernel.form == common::Template::kAttention) {
+    values.rows = value("rows");
+    values.keys = value("keys");
     values.block_keys = value("block_keys");
     values.block_rows = value("block_rows");
     values.splits = value("splits");

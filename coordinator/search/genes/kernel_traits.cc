@@ -277,7 +277,7 @@ double predict_ns(const KernelTraits& traits, ScheduleCode code) {
     double ns = traits.nest_times->predict_ns(schedule_of(traits.form, code));
     return std::isfinite(ns) ? ns : traits.predicted_ns * kNoCode;
   }
-  bool is_attention = traits.form == Template::kAttention && common::is_gpu(traits.terms->machine);
+  bool is_attention = traits.form == Template::kAttention;
   if (traits.form != Template::kLoops && traits.form != Template::kTile && !is_attention) {
     return traits.predicted_ns;
   }
@@ -292,6 +292,8 @@ double predict_ns(const KernelTraits& traits, ScheduleCode code) {
     values.unroll = value(kUnroll);
     values.stage = value(kStage);
   } else if (is_attention) {
+    values.keys = value(kKeys);
+    values.rows = value(kRows);
     values.block_keys = value(kBlockKeys);
     values.splits = value(kKeySplits);
     values.online = value(kOnline);

@@ -80,6 +80,8 @@ TEST(TileForm, TilesFillTheRegistersAndFitTheSizes) {
   }
   // 27 rows are three of nine; of eight, five would be computed for nothing.
   EXPECT_EQ(choose_register_tile(27, 0, 16, true).rows, 9);
+  EXPECT_EQ(choose_register_tile(49, 512, 8, false).rows, 5);
+  EXPECT_EQ(choose_register_tile(25, 512, 8, false).rows, 5);
 }
 
 }  // namespace
