@@ -128,6 +128,17 @@ double register_step_ns(double rows, double vectors, const VectorTerms& terms) {
   return rows * vectors > terms.tile_registers ? step * terms.tile_spill : step;
 }
 
+// How much longer a few threads take for the units that given blocks make than for as much work in
+// many units. Blocks that are the generator's choice make enough of them.
+double few_units(const ContractionSize& size, const ScheduleValues& values) {
+  constexpr double kThreads = 4, kRows = 96, kColumns = 256;
+  if (values.mc == 0 && values.nc == 0) return 1;
+  double rows = values.mc != 0 ? number(values.mc) : kRows;
+  double columns = values.nc != 0 ? number(values.nc) : kColumns;
+  double units = size.batch * std::ceil(size.rows / rows) * std::ceil(size.columns / columns);
+  return up(units, kThreads) / units;
+}
+
 double tile_ns(const KernelProfile& profile, const ScheduleValues& values,
                const VectorTerms& terms) {
   const ContractionSize& size = profile.contraction;
@@ -141,7 +152,7 @@ double tile_ns(const KernelProfile& profile, const ScheduleValues& values,
   double steps = size.is_short ? std::ceil(size.steps / terms.short_steps) : size.steps;
   double each = tiles * steps * step + size.columns * steps * terms.pack_column_ns +
                 panels * size.rows * steps * terms.pack_row_ns;
-  return size.batch * (terms.batch_ns + each);
+  return size.batch * (terms.batch_ns + each) * few_units(size, values);
 }
 
 // Both products of attention, as the C generator blocks them: a unit has some rows, for which it
@@ -331,6 +342,7 @@ double predict_ns(const common::Kernel& kernel, const std::vector<int64_t>& symb
   if (kernel.form == common::Template::kTile) {
     values.mr = value("mr");
     values.nr = value("nr");
+    values.mc = value("mc");
     values.nc = value("nc");
     values.block_rows = value("block_rows");
     values.block_columns = value("block_columns");

@@ -89,7 +89,7 @@ const DeviceTerms& device_terms(const common::Target& target);
 // The schedule parameters that predictions look at; 0 is the generator's choice.
 struct ScheduleValues {
   int64_t vector = 0, unroll = 1, stage = 1;
-  int64_t mr = 0, nr = 0, nc = 0;
+  int64_t mr = 0, nr = 0, mc = 0, nc = 0;
   int64_t rows = 0, keys = 0;  // of attention on processors
   // Of attention and tiles on GPUs: `online` 0 computes scores twice.
   int64_t block_keys = 0, block_rows = 0, block_columns = 0, splits = 0, online = 1;

@@ -300,6 +300,7 @@ double predict_ns(const KernelTraits& traits, ScheduleCode code) {
   } else {
     values.mr = value(kMr);
     values.nr = value(kNr);
+    values.mc = value(kMc);
     values.nc = value(kNc);
     values.block_rows = value(kTileRows);
     values.block_columns = value(kTileColumns);

@@ -138,6 +138,26 @@ TEST(AttentionSearch, AWindowIsReadAndNothingElse) {
   EXPECT_LT(predicted[1], predicted[0] / 4);
 }
 
+// Each block of rows packs all keys and values.
+TEST(AttentionSearch, SmallBlocksOfRowsAreSlow) {
+  common::SteadyClock clock;
+  Heads a;
+  a.rows = a.keys = 512;
+  RegionSpace space(attention(a), clock);
+  Program program = space.decode({}).program;
+  ASSERT_TRUE(holds_attention(program));
+  for (const char* target : {"cpu-x86_64-avx512", "cpu-x86_64-avx2"}) {
+    for (common::Kernel kernel : program.kernels) {
+      if (kernel.form != Template::kAttention) continue;
+      auto ns = [&](int64_t rows) {
+        kernel.schedule = {{"rows", rows}};
+        return predict_ns(kernel, {}, device_terms({target}));
+      };
+      EXPECT_GT(ns(8), 1.2 * ns(64)) << target;
+    }
+  }
+}
+
 TEST(AttentionSearch, ScoresThatAreNeededElsewhereAreStored) {
   common::SteadyClock clock;
   Heads a;

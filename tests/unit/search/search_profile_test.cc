@@ -219,5 +219,38 @@ TEST(Profiles, RowsOfASkinnyProductAreComputedForEachColumn) {
   EXPECT_LT(ns(product(64, true), {}), 2 * ns(product(64, false), {}));
 }
 
+Graph product_of(int64_t rows, int64_t columns, int64_t steps) {
+  GraphBuilder b;
+  IrNode x = input(b, {rows, steps}), w = input(b, {columns, steps});
+  return finish(b, b.raw({common::Op::kContract,
+                          DType::kFloat32,
+                          {rows, columns},
+                          {x, w},
+                          common::ContractAttr{{0, 2}, {1, 2}, {0, 1}}}));
+}
+
+double tile_time(const Graph& body, const common::Schedule& schedule, const char* target) {
+  return predict_ns({Template::kTile, schedule, body}, {}, device_terms({target}));
+}
+
+// 16 sums of 8 numbers do not fit into 16 registers beside what they are made of; as many sums of
+// 16 numbers in 32 registers do.
+TEST(Profiles, TilesFitTheTargetsRegisters) {
+  const Graph body = product_of(1500, 1536, 384);
+  const common::Schedule narrow = {{"mr", 6}, {"nr", 16}}, wide = {{"mr", 4}, {"nr", 32}};
+  EXPECT_LT(tile_time(body, narrow, "cpu-x86_64-avx2"),
+            0.8 * tile_time(body, wide, "cpu-x86_64-avx2"));
+  EXPECT_GT(tile_time(body, narrow, "cpu-x86_64-avx512"),
+            tile_time(body, wide, "cpu-x86_64-avx512"));
+  EXPECT_GT(tile_time(body, {}, "cpu-x86_64"), tile_time(body, {}, "cpu-x86_64-avx2"));
+}
+
+// One unit leaves all threads but one idle.
+TEST(Profiles, BlocksThatMakeOneUnitAreSlow) {
+  const Graph body = product_of(256, 64, 576);
+  const common::Schedule one = {{"mc", 256}, {"nc", 64}}, four = {{"mc", 64}, {"nc", 64}};
+  EXPECT_GT(tile_time(body, one, "cpu-x86_64-avx2"), 2 * tile_time(body, four, "cpu-x86_64-avx2"));
+}
+
 }  // namespace
 }  // namespace coordinator
