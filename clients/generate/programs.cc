@@ -38,20 +38,27 @@ common::Result<std::vector<ModelPart>> parts_of(const std::shared_ptr<const Mode
   return parts;
 }
 
-common::Status share_weights(const std::shared_ptr<Weights>& from, Weights& to) {
-  const Model &held = from->model(), &model = to.model();
-  for (size_t i = 0; i < model.weights.size(); ++i) {
-    if (!model.weights[i] || model.graph.inputs[i].kind != common::InputKind::kWeight) continue;
-    auto found = tensor_named(held, model.weight_names[i]);
+std::vector<EqualWeight> equal_weights(const Model& from, const Model& to) {
+  std::vector<EqualWeight> equal;
+  for (size_t i = 0; i < to.weights.size(); ++i) {
+    if (!to.weights[i] || to.graph.inputs[i].kind != common::InputKind::kWeight) continue;
+    auto found = tensor_named(from, to.weight_names[i]);
     if (!found) continue;
     auto source = static_cast<size_t>(*found);
-    bool is_weight = held.graph.inputs[source].kind == common::InputKind::kWeight;
-    if (!is_weight || !held.weights[source] ||
-        !have_equal_content(*held.weights[source], *model.weights[i])) {
-      continue;
+    bool is_weight = from.graph.inputs[source].kind == common::InputKind::kWeight;
+    if (is_weight && from.weights[source] &&
+        have_equal_content(*from.weights[source], *to.weights[i])) {
+      equal.push_back({*found, static_cast<int>(i)});
     }
-    LFARM_ASSIGN_OR_RETURN(common::TensorRef content, from->on_device(*found));
-    LFARM_RETURN_IF_ERROR(to.bind(static_cast<int>(i), content, from));
+  }
+  return equal;
+}
+
+common::Status share_weights(const std::vector<EqualWeight>& equal,
+                             const std::shared_ptr<Weights>& from, Weights& to) {
+  for (const EqualWeight& one : equal) {
+    LFARM_ASSIGN_OR_RETURN(common::TensorRef content, from->on_device(one.from));
+    LFARM_RETURN_IF_ERROR(to.bind(one.to, content, from));
   }
   return {};
 }

@@ -24,8 +24,14 @@ std::vector<SizeRanges> width_ranges(const Model& model, const Roles& roles);
 // A part for each of them, or the model itself.
 common::Result<std::vector<ModelPart>> parts_of(const std::shared_ptr<const Model>& model);
 
-// Weights of `to` that are weights of `from` under the same name, with the same content, lie in the
-// memory of `from` from now on.
-common::Status share_weights(const std::shared_ptr<Weights>& from, Weights& to);
+// Weights of two models with the same name and content, as places among the inputs of `from` and
+// `to`. Reads all of both.
+struct EqualWeight {
+  int from = 0, to = 0;
+};
+std::vector<EqualWeight> equal_weights(const Model& from, const Model& to);
+// These lie in the memory of `from` from now on.
+common::Status share_weights(const std::vector<EqualWeight>& equal,
+                             const std::shared_ptr<Weights>& from, Weights& to);
 
 }  // namespace clients

@@ -43,21 +43,35 @@ PlannedPrograms::~PlannedPrograms() {
 
 Status PlannedPrograms::load_families(const std::string& model,
                                       const std::function<Status(const Roles&)>& check) {
-  std::vector<std::shared_ptr<const Model>> models;
   for (const std::string& archive : archives_of(model)) {
     LFARM_ASSIGN_OR_RETURN(Model loaded, load_model(archive));
-    models.push_back(std::make_shared<const Model>(std::move(loaded)));
-    LFARM_ASSIGN_OR_RETURN(Roles roles, roles_of(*models.back()));
+    families_.push_back({std::make_shared<const Model>(std::move(loaded)), nullptr, {}});
+    LFARM_ASSIGN_OR_RETURN(Roles roles, roles_of(*families_.back().model));
     LFARM_RETURN_IF_ERROR(check(roles));
   }
-  for (size_t family = 0; family < models.size(); ++family) {
-    auto weights = std::make_shared<Weights>(models[family], device_.get());
-    if (family > 0) LFARM_RETURN_IF_ERROR(share_weights(weights_[0], *weights));
-    weights_.push_back(std::move(weights));
-    LFARM_ASSIGN_OR_RETURN(std::vector<ModelPart> parts, parts_of(models[family]));
+  for (size_t family = 0; family < families_.size(); ++family) {
+    LFARM_ASSIGN_OR_RETURN(std::vector<ModelPart> parts, parts_of(families_[family].model));
     for (ModelPart& part : parts) parts_.push_back({std::move(part), family, {}, {}});
+    if (family == 0) continue;
+    // Gigabytes are compared while plans are made.
+    families_[family].equal = std::async(
+        std::launch::async, [first = families_[0].model, other = families_[family].model] {
+          return equal_weights(*first, *other);
+        });
   }
   return {};
+}
+
+Result<std::shared_ptr<Weights>> PlannedPrograms::weights_of(size_t family) {
+  Family& of = families_[family];
+  if (of.weights) return of.weights;
+  auto made = std::make_shared<Weights>(of.model, device_.get());
+  if (family > 0) {
+    LFARM_ASSIGN_OR_RETURN(std::shared_ptr<Weights> first, weights_of(0));
+    LFARM_RETURN_IF_ERROR(share_weights(of.equal.get(), first, *made));
+  }
+  of.weights = std::move(made);
+  return of.weights;
 }
 
 // Plans of the parts from `first` on, one after the other: together they would keep each other's
@@ -84,9 +98,10 @@ Status PlannedPrograms::run(Part& part, std::span<const common::TensorRef> input
   if (!part.instance) {
     const Result<CompiledPlan>& plan = part.plan.get();
     if (!plan.ok()) return plan.error();
-    LFARM_ASSIGN_OR_RETURN(
-        auto made, PlanInstance::make(part.model.model, weights_[part.family], plan->pulled.plan,
-                                      plan->pulled.object_source(), *device_));
+    LFARM_ASSIGN_OR_RETURN(std::shared_ptr<Weights> weights, weights_of(part.family));
+    LFARM_ASSIGN_OR_RETURN(auto made,
+                           PlanInstance::make(part.model.model, weights, plan->pulled.plan,
+                                              plan->pulled.object_source(), *device_));
     part.instance = state_.add(std::move(made), part.model.model, part.family);
   }
   LFARM_ASSIGN_OR_RETURN(PlanInstance * used, state_.use(*part.instance));

@@ -39,13 +39,15 @@ class PlannedPrograms {
  private:
   struct Part {
     ModelPart model;
-    size_t family = 0;  // of the archive that it is of
+    size_t family = 0;  // the archive that it is of
     std::shared_future<common::Result<CompiledPlan>> plan;
     std::optional<size_t> instance;  // in state_
   };
   common::Status load_families(const std::string& model,
                                const std::function<common::Status(const Roles&)>& check);
   void obtain_later(size_t first);
+  // Of the archive, sharing what it can with those of the first.
+  common::Result<std::shared_ptr<Weights>> weights_of(size_t family);
   common::Status run(Part& part, std::span<const common::TensorRef> inputs,
                      common::RunOutputs& outputs);
 
@@ -54,8 +56,13 @@ class PlannedPrograms {
   PlanSource source_;
   const std::string device_name_;
   std::unique_ptr<common::Device> device_;
-  std::string name_;                               // of the model, for the farm
-  std::vector<std::shared_ptr<Weights>> weights_;  // by family
+  std::string name_;  // of the model, for the farm
+  struct Family {
+    std::shared_ptr<const Model> model;
+    std::shared_ptr<Weights> weights;             // null until they are needed
+    std::future<std::vector<EqualWeight>> equal;  // to those of the first; none of the first
+  };
+  std::vector<Family> families_;
   std::vector<Part> parts_;
   SharedState state_;
   std::atomic<bool> is_over_ = false;
