@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "common/plan/arena.h"
 #include "common/runtime/device/device.h"
-#include "common/runtime/executor/arena.h"
 #include "common/runtime/executor/executor_memory.h"
 #include "common/runtime/executor/repeated_calls.h"
 #include "common/runtime/executor/run_sharing.h"

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "common/base/random.h"
-#include "common/runtime/executor/arena.h"
+#include "common/plan/arena.h"
 #include "tests/unit/runtime/runtime_testing.h"
 
 namespace common {

@@ -1,4 +1,4 @@
-#include "common/runtime/executor/arena.h"
+#include "common/plan/arena.h"
 
 #include <algorithm>
 #include <numeric>
