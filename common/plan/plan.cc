@@ -11,6 +11,7 @@
 #include "common/ir/llir/call_flow.h"
 #include "common/ir/llir/load_time.h"
 #include "common/plan/io_profile.h"
+#include "common/plan/run_memory.h"
 #include "common/plan/speedup.h"
 
 namespace common {
@@ -181,6 +182,7 @@ std::string print(const Plan& plan) {
           measured_text(p.predicted_ns), "\n  tried     ", p.candidates, " candidates, seed ",
           p.seed, "\n  made by   ", p.farm, ", measured by ", p.worker, "\n");
   out += print_history(p);
+  out += cat("  memory    ", memory_text(plan), "\n");
   for (size_t s = 0; s < plan.symbols.size(); ++s) {
     out += cat("symbol s", s, " ", plan.symbols[s].min, "..", plan.symbols[s].max, "\n");
   }
@@ -211,6 +213,7 @@ std::string print(const Plan& plan) {
     }
   }
   std::vector<char> at_load = load_time_calls(plan);
+  std::vector<int> repeated = repeated_calls(plan.calls, plan.buffers.size());
   for (size_t c = 0; c < plan.calls.size(); ++c) {
     const Call& call = plan.calls[c];
     out += cat("call ", call.kernel, " (");
@@ -220,6 +223,7 @@ std::string print(const Plan& plan) {
     out += ")";
     if (!call.symbols.empty()) out += cat(" symbols=", shape_text(call.symbols));
     if (at_load[c]) out += " at-load";
+    if (repeated[c] >= 0) out += cat(" repeats=", repeated[c]);
     out += "\n";
   }
   return out;

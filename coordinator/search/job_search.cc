@@ -10,8 +10,10 @@
 #include "common/ir/hlir/graph_hash.h"
 #include "common/ir/hlir/verify.h"
 #include "common/ir/llir/kernel_identity.h"
+#include "common/plan/policy.h"
 #include "coordinator/search/finalists.h"
 #include "coordinator/search/interim.h"
+#include "coordinator/search/memory_bound.h"
 #include "coordinator/search/partition/search_sizes.h"
 #include "coordinator/search/search_outcome.h"
 #include "coordinator/search/searched_regions.h"
@@ -25,8 +27,9 @@ using common::Program;
 using common::TaskKind;
 
 constexpr int64_t kMaxFinalists = 3;
-constexpr double kGiveUpFactor = 6;      // a candidate this much slower than the best is cut short
-constexpr int64_t kInterimPause = 6;     // candidates between whole programs, at least
+constexpr int64_t kMaxVariants = 2;   // of the best program, further ones, under a bound on memory
+constexpr double kGiveUpFactor = 6;   // a candidate this much slower than the best is cut short
+constexpr int64_t kInterimPause = 6;  // candidates between whole programs, at least
 constexpr double kFinalistsShare = 0.3;  // of a limited time, for finalists
 constexpr uint32_t kFinalistRepetitions = 30;
 
@@ -59,10 +62,12 @@ class Search final : public JobSearch {
         graph_(std::make_shared<const common::Graph>(graph)),
         times_(measurements, search_sizes(graph, options.target), options.priors.get(),
                options.target, options.machine),
+        memory_(options_, times_),
         regions_(graph, options_, times_, measurements,
                  [this](const char* stage) { preparation_.lap(stage); }) {
     budget_.all = regions_.budget();
     budget_.finalists = std::clamp<int64_t>(budget_.all / 8, 1, kMaxFinalists);
+    if (memory_.is_set() && budget_.all >= 8) budget_.finalists += kMaxVariants;
     budget_.regions = std::max<int64_t>(0, budget_.all - 1 - budget_.finalists);
     if (budget_.all == 1) stage_ = Stage::kEnding;
     preparation_.lap("begin");
@@ -79,7 +84,7 @@ class Search final : public JobSearch {
   }
 
   void on_result(uint64_t id, const CandidateResult& result) override {
-    const Sent* sent = sent_.answer(id, result);
+    const Sent* sent = sent_.answer(id, result, memory_);
     if (sent == nullptr) return;
     if (sent->task.payload.kind == TaskKind::kComparison) choice_->tell(result);
     if (sent->task.region >= 0) {
@@ -92,7 +97,7 @@ class Search final : public JobSearch {
   bool done() const override { return stage_ == Stage::kDone; }
   void finish_now() override {
     budget_.regions = 0;
-    end_.was_told_to_finish = true;
+    ending_.how.was_told_to_finish = true;
   }
   const std::vector<StageTime>& preparation() const override { return preparation_.stages(); }
   SearchStatus status() const override;
@@ -116,6 +121,11 @@ class Search final : public JobSearch {
     bool has_failed = false;
     bool is_lowering_sent = false;  // the lowering was sent, as the plain program or in its place
   };
+  // How and when the search for regions' programs ends.
+  struct Ending {
+    SearchEnd how;
+    EarlyStopping stopping;
+  };
   // About the best program's kernels, when done.
   struct Found {
     std::vector<double> predictions;  // ns
@@ -131,8 +141,8 @@ class Search final : public JobSearch {
   std::optional<CandidateTask> next_of_end();
   std::optional<CandidateTask> next_interim();
   std::optional<CandidateTask> next_comparison();
-  CandidateTask send_plain();
-  CandidateTask send_lowering();
+  std::optional<CandidateTask> send_plain();
+  std::optional<CandidateTask> send_lowering();
   CandidateTask send_region(SearchedRegions::Proposal proposal);
   CandidateTask send_whole(TaskKind kind, const char* origin, Finalist finalist);
   CandidateTask send(Sent sent);
@@ -144,20 +154,21 @@ class Search final : public JobSearch {
 
   // ---- the end
   void choose_finalists();
+  void add_finalists(const Program& program, const std::vector<Program>& parts, int64_t most);
   int64_t finalists_in_time() const;
   void maybe_conclude();
 
   SearchOptions options_;
   std::shared_ptr<const common::Graph> graph_;
   KernelTimes times_;
+  MemoryBound memory_;
   StageClock preparation_;
   SearchedRegions regions_;
   SentCandidates sent_;
   Stage stage_ = Stage::kPlain;
   Budget budget_;
   Plain plain_;
-  SearchEnd end_;
-  EarlyStopping early_stopping_;
+  Ending ending_;
   InterimPlans interim_;
   FinalistQueue finalists_;
   std::optional<PlanChoice> choice_;  // once every finalist was answered
@@ -207,6 +218,7 @@ SearchOutcome Search::outcome_of(const Sent& sent, const std::vector<double>& pr
 
 common::Result<SearchOutcome> Search::outcome() const {
   LFARM_CHECK(done(), "the search is not done");
+  if (best() == nullptr && memory_.is_unreached()) return memory_.unreached();
   if (best() == nullptr) return nothing_worked(sent_.last_of_whole());
   SearchOutcome outcome = outcome_of(*best(), found_.predictions);
   common::Provenance& provenance = outcome.plan.provenance;
@@ -236,11 +248,11 @@ std::map<common::Digest, TuningRecord> Search::tuning_records() const {
     if (sent_.was_wrong()) return regions_.withdrawn_records();
     return {};
   }
-  std::map<common::Digest, TuningRecord> all = regions_.records(found->parts, end_);
+  std::map<common::Digest, TuningRecord> all = regions_.records(found->parts, ending_.how);
   if (found == best() && options_.strategy == SearchStrategy::kModel) {
     TuningRecord& record = all[whole_key];
-    record.effort = {end_.is_settled ? kSettledCandidates : options_.budget, 0};
-    if (end_.was_told_to_finish) record.effort = {sent_.candidates(), options_.time_ms};
+    record.effort = {ending_.how.is_settled ? kSettledCandidates : options_.budget, 0};
+    if (ending_.how.was_told_to_finish) record.effort = {sent_.candidates(), options_.time_ms};
     record.ns = static_cast<double>(found->ns());
     record.worker_ms = sent_.worker_ms() + regions_.saved_ms();
     record.program = found->task.payload.program;
@@ -263,17 +275,19 @@ bool Search::learn_until(uint64_t end) {
 
 void Search::learn(const Sent& sent) {
   const common::TaskReport& report = sent.result->report;
-  bool is_ok = sent.is_ok(), is_baseline = sent.task.payload.kind == TaskKind::kBaseline;
+  bool is_ok = sent.result->outcome == common::TaskOutcome::kOk;
+  bool is_baseline = sent.task.payload.kind == TaskKind::kBaseline;
   if (is_ok)
     times_.record(sent.task.payload.program, sent.task.bodies, report.kernel_ns, report.total_ns);
   if (sent.task.region >= 0) {
     auto ns = is_ok ? std::optional(static_cast<double>(report.total_ns)) : std::nullopt;
     regions_.tell(static_cast<size_t>(sent.task.region), sent.candidate, ns);
   }
+  if (is_ok) memory_.learn(sent.task.payload.program, report);
   // A failure of the plain program says nothing of any one of its parts.
-  bool is_plain = is_baseline && sent.task.id == 0;
+  bool is_plain = is_baseline && sent.task.id == 0 && !plain_.has_failed;
   if (is_plain && is_ok) regions_.learn_first();
-  plain_.has_failed = plain_.has_failed || (is_plain && !is_ok);
+  plain_.has_failed = plain_.has_failed || (is_plain && !sent.is_ok());
   // Where workers failed it, it may be a finalist yet.
   bool is_judged = sent.result->outcome != common::TaskOutcome::kInfra;
   if (is_plain && is_judged) finalists_.claim(sent.task.payload.program);
@@ -283,7 +297,7 @@ void Search::learn(const Sent& sent) {
                    : is_baseline         ? Of::kPlain
                                          : Of::kWhole,
                    sent.result->busy_ms);
-  if (sent.task.region >= 0) early_stopping_.record(regions_.estimate());
+  if (sent.task.region >= 0) ending_.stopping.record(regions_.estimate());
 }
 
 // Hands out what was measured just now where it is better; at the end the choice follows at once.
@@ -302,7 +316,9 @@ std::optional<CandidateTask> Search::next() {
     stage_ = Stage::kRegions;
     return send_plain();
   }
-  if (plain_.has_failed && !plain_.is_lowering_sent) return send_lowering();
+  if (plain_.has_failed && !plain_.is_lowering_sent) {
+    if (auto task = send_lowering()) return task;
+  }
   if (stage_ == Stage::kRegions) {
     if (auto task = next_of_regions()) return task;
     stage_ = Stage::kEnding;
@@ -312,12 +328,12 @@ std::optional<CandidateTask> Search::next() {
 
 // Empty when nothing more is to be tried.
 std::optional<CandidateTask> Search::next_of_regions() {
-  if (budget_.regions > 0 && early_stopping_.expects_less_than(options_.stop_gain)) {
+  if (budget_.regions > 0 && ending_.stopping.expects_less_than(options_.stop_gain)) {
     common::log_info(common::cat("the search ends after ", sent_.size(), " candidates, ",
-                                 early_stopping_.results_since_improvement(),
+                                 ending_.stopping.results_since_improvement(),
                                  " of them without an improvement"));
     budget_.regions = 0;
-    end_.is_settled = true;
+    ending_.how.is_settled = true;
   }
   if (auto task = next_interim()) return task;
   while (budget_.regions > 0) {
@@ -326,7 +342,9 @@ std::optional<CandidateTask> Search::next_of_regions() {
     if (!proposal) proposal = regions_.next();
     if (proposal) {
       --budget_.regions;
-      return send_region(std::move(*proposal));
+      if (memory_.may_hold(*proposal->candidate.program)) return send_region(std::move(*proposal));
+      regions_.tell(proposal->region, proposal->candidate, std::nullopt);
+      continue;
     }
     if (regions_.are_exhausted()) break;
   }
@@ -342,16 +360,18 @@ std::optional<CandidateTask> Search::next_interim() {
   if (!is_due) return std::nullopt;
   interim_.sent(estimate_ns, sent_.candidates(), std::max(kInterimPause, options_.in_flight));
   std::vector<Program> parts = regions_.ranked(0);
-  Program program = regions_.assembled(parts);
-  if (!finalists_.claim(program)) return std::nullopt;
+  std::vector<Program> fitted = memory_.fit(regions_.assembled(parts));
+  if (fitted.empty() || !finalists_.claim(fitted.front())) return std::nullopt;
   --budget_.regions;
-  return send_whole(TaskKind::kFinalist, "interim", {std::move(program), std::move(parts)});
+  return send_whole(TaskKind::kFinalist, "interim", {std::move(fitted.front()), std::move(parts)});
 }
 
 std::optional<CandidateTask> Search::next_of_end() {
   if (stage_ == Stage::kEnding) {
     if (!learn_until(sent_.size())) return std::nullopt;
-    if (plain_.has_failed && !plain_.is_lowering_sent) return send_lowering();
+    if (plain_.has_failed && !plain_.is_lowering_sent) {
+      if (auto task = send_lowering()) return task;
+    }
     stage_ = Stage::kFinalists;
     choose_finalists();
     maybe_conclude();  // with what ran before, where no finalist is new
@@ -373,8 +393,8 @@ std::optional<CandidateTask> Search::next_comparison() {
 }
 
 // What the regions' searches would try first, as one program: the first clients run it, and later
-// ones are compared with it.
-CandidateTask Search::send_plain() {
+// ones are compared with it. Empty where no program keeps the bound on memory.
+std::optional<CandidateTask> Search::send_plain() {
   Finalist plain;
   plain.parts = regions_.take_first();
   if (const auto& whole = regions_.whole()) {
@@ -385,12 +405,22 @@ CandidateTask Search::send_plain() {
   }
   plain_.is_lowering_sent = common::program_fingerprint(plain.program) ==
                             common::program_fingerprint(regions_.lowering());
-  return send_whole(TaskKind::kBaseline, "plain", std::move(plain));
+  std::vector<Program> fitted = memory_.fit(plain.program);
+  if (!fitted.empty()) {
+    plain.program = std::move(fitted.front());
+    return send_whole(TaskKind::kBaseline, "plain", std::move(plain));
+  }
+  plain_.has_failed = true;
+  auto lowering = send_lowering();
+  if (!lowering) stage_ = Stage::kDone;
+  return lowering;
 }
 
-CandidateTask Search::send_lowering() {
+std::optional<CandidateTask> Search::send_lowering() {
   plain_.is_lowering_sent = true;
-  return send_whole(TaskKind::kBaseline, "lowering", {regions_.lowering(), {}});
+  std::vector<Program> fitted = memory_.fit(regions_.lowering());
+  if (fitted.empty()) return std::nullopt;
+  return send_whole(TaskKind::kBaseline, "lowering", {std::move(fitted.front()), {}});
 }
 
 CandidateTask Search::send_region(SearchedRegions::Proposal proposal) {
@@ -442,14 +472,25 @@ CandidateTask Search::send(Sent sent) {
 
 void Search::choose_finalists() {
   if (const auto& whole = regions_.whole()) {
-    finalists_.add({whole->program, {}});
+    add_finalists(whole->program, {}, 1);
     return;
   }
-  if (options_.incumbent) finalists_.add({*options_.incumbent, {}});
-  for (int64_t rank = 0; rank < finalists_in_time(); ++rank) {
-    std::vector<Program> parts = regions_.ranked(static_cast<size_t>(rank));
-    Program program = regions_.assembled(parts);
-    finalists_.add({std::move(program), std::move(parts)});
+  if (options_.incumbent) add_finalists(*options_.incumbent, {}, 1);
+  int64_t left = finalists_in_time();
+  int64_t variants = 1 + (memory_.is_set() ? kMaxVariants : 0);
+  for (size_t rank = 0; left > 0; ++rank) {
+    std::vector<Program> parts = regions_.ranked(rank);
+    add_finalists(regions_.assembled(parts), parts, std::min(left, rank == 0 ? variants : 1));
+    left -= rank == 0 ? variants : 1;
+  }
+}
+
+// At most so many programs within the bound on memory that compute what `program` does.
+void Search::add_finalists(const Program& program, const std::vector<Program>& parts,
+                           int64_t most) {
+  for (Program& fitted : memory_.fit(program)) {
+    if (most-- <= 0) return;
+    finalists_.add({std::move(fitted), parts});
   }
 }
 
@@ -469,9 +510,12 @@ void Search::maybe_conclude() {
   // The lowering is the last resort when it was not tried yet.
   const Sent* best = choice_->best();
   bool has_last_resort = best == nullptr && !std::exchange(plain_.is_lowering_sent, true);
-  if (has_last_resort && finalists_.add({regions_.lowering(), {}})) {
-    choice_.reset();
-    return;
+  if (has_last_resort) {
+    add_finalists(regions_.lowering(), {}, 1);
+    if (!finalists_.empty()) {
+      choice_.reset();
+      return;
+    }
   }
   if (best != nullptr) {
     const Program& program = best->task.payload.program;
@@ -486,10 +530,7 @@ common::Result<std::unique_ptr<JobSearch>> JobSearch::create(
     const common::Graph& graph, const SearchOptions& options,
     const MeasurementSource* measurements) {
   LFARM_RETURN_IF_ERROR(common::verify(graph));
-  if (!common::is_policy(options.policy)) {
-    return common::invalid_input(
-        common::cat("no numerics policy is called '", options.policy, "'; strict and relaxed are"));
-  }
+  if (auto policy = common::parse_plan_policy(options.policy); !policy.ok()) return policy.error();
   return std::unique_ptr<JobSearch>(std::make_unique<Search>(graph, options, measurements));
 }
 

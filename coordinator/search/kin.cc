@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "common/plan/policy.h"
+
 namespace coordinator {
 namespace {
 
@@ -18,7 +20,7 @@ common::Digest kin_key(const RegionSpace& space, const common::Target& target,
                        const std::string& policy, const std::string& machine) {
   const EGraph& graph = *space.saturated().graph;
   common::Hasher hasher;
-  hasher.text("kin").text(target.name).text(policy);
+  hasher.text("kin").text(target.name).text(common::numerics_part(policy));
   for (NodeId node = 0; node < graph.node_ids(); ++node) {
     if (!graph.is_live(node)) continue;
     hasher.u64(node).u64(graph.class_of(node)).u64(graph.family(graph.head(node)));

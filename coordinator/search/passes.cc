@@ -8,6 +8,7 @@
 #include "common/base/clock.h"
 #include "common/ir/hlir/sizes.h"
 #include "common/ir/hlir/text.h"
+#include "common/plan/policy.h"
 #include "common/schedule/kernel_nest.h"
 #include "common/wire/ir_codec.h"
 #include "coordinator/search/cost/cost_model.h"
@@ -201,7 +202,7 @@ int run_print(int argc, const char* const* argv) {
               << "\n";
     return 2;
   }
-  bool is_asked = common::is_policy(request.policy) && !request.target.name.empty();
+  bool is_asked = common::parse_plan_policy(request.policy).ok() && !request.target.name.empty();
   Compilation compilation(*graph, request.target, numerics_of(request.policy));
   if (!is_asked || !write(request.stage, compilation, std::cout)) {
     std::string names;

@@ -16,10 +16,13 @@ const Sent& SentCandidates::add(Sent sent) {
   return all_.back();
 }
 
-const Sent* SentCandidates::answer(uint64_t id, const CandidateResult& result) {
+const Sent* SentCandidates::answer(uint64_t id, const CandidateResult& result,
+                                   const MemoryBound& bound) {
   if (id >= all_.size() || all_[id].result) return nullptr;
   Sent& sent = all_[id];
   sent.result = result;
+  sent.is_above_bound =
+      sent.is_whole() && sent.is_ok() && !bound.holds(sent.task.payload.program, result.report);
   ++answered_;
   worker_ms_ += result.busy_ms;
   if (sent.task.payload.kind == TaskKind::kComparison) ++compared_;

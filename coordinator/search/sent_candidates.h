@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "coordinator/search/job_search.h"
+#include "coordinator/search/memory_bound.h"
 #include "coordinator/search/strategy/region_search.h"
 
 namespace coordinator {
@@ -18,12 +19,15 @@ struct Sent {
   // Holds what was searched or was known: its failure says that this is wrong.
   bool is_found = false;
   std::optional<CandidateResult> result;
+  bool is_above_bound = false;  // it ran and was right, and needs more memory than is allowed
 
   bool is_whole() const {
     return task.region < 0 && task.payload.kind != common::TaskKind::kComparison;
   }
-  // It ran and was right.
-  bool is_ok() const { return result && result->outcome == common::TaskOutcome::kOk; }
+  // It ran, was right and keeps the bound on memory.
+  bool is_ok() const {
+    return result && result->outcome == common::TaskOutcome::kOk && !is_above_bound;
+  }
   uint64_t ns() const { return result->report.total_ns; }
 };
 
@@ -32,7 +36,7 @@ class SentCandidates {
  public:
   const Sent& add(Sent sent);
   // Takes a result; null where nothing was asked under that number, or it was answered before.
-  const Sent* answer(uint64_t id, const CandidateResult& result);
+  const Sent* answer(uint64_t id, const CandidateResult& result, const MemoryBound& bound);
 
   // The next result, in the order of sending, that learned() was not called for; null when it is
   // not there yet, or `end` candidates were learned of.

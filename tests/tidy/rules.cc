@@ -82,7 +82,7 @@ const std::vector<Rooms>& rooms() {
       {"common/runtime/", {"tensor/", "interpreter/", "device/", "executor/", ""}},
       {"coordinator/rules/", {"matching/", ""}},
       {"coordinator/search/",
-       {"cost/", "partition/", "fusion/", "genes/", "records/", "space/", "strategy/", ""}},
+       {"cost/", "memory/", "partition/", "fusion/", "genes/", "records/", "space/", "strategy/", ""}},
       {"coordinator/service/",
        {"loop/", "observe/", "workers/", "shards/", "plans/", "sharing/", "journal/", "job/",
         "jobs/", "inspect/", "", "web/", "command/"}},

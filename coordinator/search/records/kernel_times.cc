@@ -282,4 +282,20 @@ KernelTimes::Estimate KernelTimes::estimate(const common::Program& program,
   return estimate;
 }
 
+std::vector<double> KernelTimes::times_of(const common::Program& program,
+                                          std::span<const common::Digest> bodies) {
+  LFARM_CHECK(bodies.size() == program.kernels.size(), "a kernel without the hash of its body");
+  std::vector<double> times(program.kernels.size(), -1);
+  for (const common::Call& call : program.calls) {
+    auto k = static_cast<size_t>(call.kernel);
+    if (times[k] >= 0) continue;
+    const common::Kernel& kernel = program.kernels[k];
+    KernelId id = intern(kernel, bodies[k], call);
+    ScheduleCode code = code_of(kernel.form, kernel.schedule);
+    auto known = measured(id, code);
+    times[k] = known ? *known : predicted(id, code);
+  }
+  return times;
+}
+
 }  // namespace coordinator

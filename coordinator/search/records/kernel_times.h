@@ -92,6 +92,9 @@ class KernelTimes {
   };
   Estimate estimate(const common::Program& program);
   Estimate estimate(const common::Program& program, std::span<const common::Digest> bodies);
+  // Of one call of each of the program's kernels, in ns: measured where that is known.
+  std::vector<double> times_of(const common::Program& program,
+                               std::span<const common::Digest> bodies);
   // Kernels whose time came from earlier searches.
   int64_t reused() const { return reused_; }
   const EffectModel& effects() const { return effects_; }

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "common/ir/hlir/graph_hash.h"
+#include "common/plan/policy.h"
 #include "coordinator/search/partition/normal_form.h"
 
 namespace coordinator {
@@ -18,7 +19,9 @@ void add_machine(common::Hasher& hasher, const std::string& machine) {
 
 common::Digest region_key(const common::Graph& region, const common::Target& target,
                           const std::string& policy, const std::string& machine) {
-  common::PlanKey key{common::graph_hash(region), target, policy,
+  // A bound on memory says which of a region's programs a whole one is made of, not what they are.
+  common::PlanKey key{common::graph_hash(region), target,
+                      std::string(common::numerics_part(policy)),
                       std::string(common::kCompilerEpoch)};
   common::Hasher hasher;
   hasher.text("region").digest(key.digest());

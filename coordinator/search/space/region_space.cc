@@ -10,6 +10,7 @@
 #include "common/ir/hlir/fourier_form.h"
 #include "common/ir/hlir/tile_form.h"
 #include "common/plan/plan.h"
+#include "common/plan/policy.h"
 #include "coordinator/search/cost/cost_model.h"
 #include "coordinator/search/fusion/multi_output.h"
 #include "coordinator/search/partition/convolution_operands.h"
@@ -58,7 +59,8 @@ double weight_of(const Node& node, Lowering lowering) {
 }  // namespace
 
 Numerics numerics_of(std::string_view policy) {
-  return policy == common::kRelaxedPolicy ? Numerics::kRelaxed : Numerics::kStrict;
+  return common::numerics_part(policy) == common::kRelaxedPolicy ? Numerics::kRelaxed
+                                                                 : Numerics::kStrict;
 }
 
 common::Program plain_program_of(const common::Graph& region) {
