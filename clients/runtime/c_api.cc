@@ -107,7 +107,7 @@ Result<clients::SessionOptions> session_options(const lfarm_options& given,
   out.access.state.path = text_of(given.state, "");
   if (out.access.state.path.empty()) out.access.state.path = common::default_state_directory();
   out.device = text_of(given.device, "auto");
-  out.numerics = text_of(given.numerics, "strict");
+  out.policy = {text_of(given.numerics, "strict"), given.memory_bytes};
   out.threads = given.threads;
   out.cache_bytes = given.cache_bytes;
   out.budget_candidates = given.budget_candidates;

@@ -104,8 +104,8 @@ Session::Session(SessionOptions options, std::unique_ptr<common::Device> device,
       negatives_(options_.access.state.negatives()) {}
 
 Result<std::shared_ptr<Session>> Session::open(SessionOptions options) {
-  if (!common::is_policy(options.numerics)) {
-    return common::invalid_input(cat("numerics \"", options.numerics,
+  if (!common::is_policy(options.policy.numerics)) {
+    return common::invalid_input(cat("numerics \"", options.policy.numerics,
                                      "\" are unknown; \"strict\" and \"relaxed\" are there"));
   }
   int threads = options.threads > 0 ? options.threads : default_threads();
@@ -128,7 +128,8 @@ Session::~Session() {
 }
 
 PlanKey Session::key_of(const common::Digest& graph_hash) const {
-  return {graph_hash, device_->target(), options_.numerics, std::string(common::kCompilerEpoch)};
+  return {graph_hash, device_->target(), options_.policy.text(),
+          std::string(common::kCompilerEpoch)};
 }
 
 std::shared_ptr<const PlanRequest> Session::request(const common::Graph& graph) {

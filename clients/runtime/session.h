@@ -19,7 +19,7 @@
 #include "clients/runtime/farm/plan_resolver.h"
 #include "clients/runtime/model/size_ranges.h"
 #include "common/base/result.h"
-#include "common/plan/plan.h"
+#include "common/plan/policy.h"
 #include "common/runtime/device/device.h"
 #include "common/runtime/device/device_allocator.h"
 
@@ -31,7 +31,7 @@ struct SessionOptions {
   std::string device = "auto";  // see common::open_device
   common::DeviceAllocator allocator;
   int threads = 0;  // of the host, for one call; 0: those of the machine
-  std::string numerics{common::kDefaultPolicy};
+  common::PlanPolicy policy;
   uint64_t cache_bytes = DiskCache::kBytesMaxDefault;
   // Of a search, where the farm has no plan yet. 0: the farm's own.
   uint64_t budget_candidates = 0;

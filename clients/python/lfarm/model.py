@@ -10,8 +10,9 @@ import threading
 import time
 from typing import Any, Iterator, Mapping, Optional, Union
 
-from lfarm import _native, memory, tensors
+from lfarm import _native, tensors
 from lfarm._native import Handle, library
+from lfarm.memory import Allocator, default_allocator, registry
 from lfarm.profile import Profile
 
 Path = Union[str, "os.PathLike[str]"]
@@ -63,6 +64,8 @@ class Session:
     cache_bytes: bound on cached plans on disk; 0: none.
     budget_candidates, budget_seconds: of a search, where the farm has no plan yet.
     sizes: parts of a model's sizes that have plans of their own, as "s0=1;s0=2..128".
+    memory: bytes that a call may take for values between kernels and scratch areas, which plans keep by
+    computing some values again; 0: as many as the fastest plan needs.
     keep_searches: whether the farm's searches for this session go on when it has ended.
     Raises lfarm.Error when an option is not one.
     """
@@ -83,8 +86,9 @@ class Session:
         budget_candidates: int = 0,
         budget_seconds: float = 0,
         sizes: Optional[str] = None,
+        memory: int = 0,
         keep_searches: bool = False,
-        allocator: Optional[memory.Allocator] = None,
+        allocator: Optional[Allocator] = None,
     ) -> None:
         options = _native.Options()
         library.lfarm_options_init(ctypes.byref(options))
@@ -107,9 +111,10 @@ class Session:
         if cache_bytes is not None:
             options.cache_bytes = cache_bytes
         options.budget_candidates = budget_candidates
+        options.memory_bytes = memory
         options.budget_ms = round(budget_seconds * 1000)
-        used = allocator or memory.default_allocator(device)
-        hook = None if used is None else ctypes.pointer(memory.registry.add(used))
+        used = allocator or default_allocator(device)
+        hook = None if used is None else ctypes.pointer(registry.add(used))
         pointer = ctypes.c_void_p()
         _native.call("lfarm_session_open_with", ctypes.byref(options), hook, ctypes.byref(pointer))
         self._handle = Handle(pointer, "lfarm_session_free")
@@ -187,7 +192,7 @@ class Instance:
         self._handle = handle
         self.model = model
         self._turn = threading.Lock()
-        memory.registry.watch(handle)
+        registry.watch(handle)
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         """One call. Arrays may stand in lists, tuples and dicts, in the order of the exported model;

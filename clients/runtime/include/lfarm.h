@@ -118,6 +118,9 @@ typedef struct lfarm_options {
    * are numbered as `lfarm print --stage hlir` does. NULL: one plan for all sizes. */
   const char* sizes;
   uint64_t revocations_ms; /* between looks at what the farm has revoked; 0: none */
+  /* Bound on what a call takes for values between kernels and for scratch areas, which plans keep by
+   * computing some values again; 0: as much as the fastest plan needs. */
+  uint64_t memory_bytes;
 } lfarm_options;
 LFARM_API void lfarm_options_init(lfarm_options* options);
 

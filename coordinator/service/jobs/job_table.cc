@@ -6,6 +6,7 @@
 
 #include "common/base/cat.h"
 #include "common/base/log.h"
+#include "common/plan/policy.h"
 
 namespace coordinator::service {
 
@@ -100,14 +101,9 @@ void JobTable::take(const std::string& peer, const common::Principal& who,
   auto resolved = env_.workers.resolve_target(request.target);
   if (!resolved.ok()) return refuse(peer, request, resolved.error());
   const std::string& target = *resolved;
-  std::string policy =
-      request.policy.empty() ? std::string(common::kDefaultPolicy) : request.policy;
-  if (!common::is_policy(policy)) {
-    return refuse(peer, request,
-                  common::invalid_input(
-                      cat("no numerics policy is called '", policy, "'; use strict or relaxed")));
-  }
-  common::PlanKey key{request.graph_hash, {target}, policy, env_.options.epoch};
+  auto policy = common::parse_plan_policy(request.policy);
+  if (!policy.ok()) return refuse(peer, request, policy.error());
+  common::PlanKey key{request.graph_hash, {target}, policy->text(), env_.options.epoch};
   Digest key_digest = key.digest();
   // Of what class a plan is wanted, and on which it would be searched for now.
   const std::string wanted =
