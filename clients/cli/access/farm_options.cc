@@ -190,13 +190,18 @@ void add_process_options(Command* command, FarmOptions* farm) {
   add_device_option(command, farm);
 }
 
-void add_numerics_option(Command* command, std::string* numerics) {
+void add_policy_options(Command* command, common::PlanPolicy* policy) {
   command
-      ->value("--numerics", numerics, "strict|relaxed",
+      ->value("--numerics", &policy->numerics, "strict|relaxed",
               "strict: every rewrite holds for all values, infinities and NaN included.\n"
               "relaxed: some hold only while all values are finite")
       .one_of({"strict", "relaxed"})
       .shows_default();
+  command
+      ->value("--memory", &policy->memory_bytes, "BYTES",
+              "A run's values between kernels and scratch areas take at most this much: what\n"
+              "does not fit is computed again (default: as much as the fastest plan needs)")
+      .in_range(int64_t{1}, int64_t{1} << 50);
 }
 
 void add_compile_options(Command* command, FarmOptions* farm, BudgetOptions* budget,
@@ -220,7 +225,7 @@ void add_compile_options(Command* command, FarmOptions* farm, BudgetOptions* bud
   command->flag(
       "--only-reverify", &budget->only_reverify,
       "Where an earlier compiler's plan can be made anew, that is all: no search follows");
-  add_numerics_option(command, &budget->numerics);
+  add_policy_options(command, &budget->policy);
   command->heading(kFarmHeading);
   add_process_options(command, farm);
   add_farm_options(command, farm);

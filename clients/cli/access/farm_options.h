@@ -6,7 +6,7 @@
 
 #include "clients/cli/base/command_line.h"
 #include "common/base/result.h"
-#include "common/plan/plan.h"
+#include "common/plan/policy.h"
 #include "common/runtime/device/devices.h"
 
 namespace clients {
@@ -34,7 +34,7 @@ struct BudgetOptions {
   int64_t candidates = 0;  // 0: no such limit
   double seconds = 0;      // 0: no such limit
   uint64_t seed = 0;
-  std::string numerics{common::kDefaultPolicy};
+  common::PlanPolicy policy;
   int64_t priority = 10;       // among the jobs of one tenant
   bool force = false;          // a search although the plan that is there was given as much
   bool only_reverify = false;  // no search after an earlier compiler's winner was made anew
@@ -71,8 +71,8 @@ void add_device_option(Command* command, FarmOptions* farm);
 void add_target_option(Command* command, FarmOptions* farm);
 // --workers, --device: a farm of our own.
 void add_process_options(Command* command, FarmOptions* farm);
-// --numerics.
-void add_numerics_option(Command* command, std::string* numerics);
+// --numerics, --memory.
+void add_policy_options(Command* command, common::PlanPolicy* policy);
 // All of the above and the search's: what it takes to find a plan where nobody runs a farm.
 // `seed` names the option of the search's seed.
 void add_compile_options(Command* command, FarmOptions* farm, BudgetOptions* budget,

@@ -191,7 +191,7 @@ Result<CompiledPlan> PlanSource::obtain(const common::Graph& graph, const std::s
   CompiledPlan out;
   LapClock clock(&out.stages);
   LFARM_ASSIGN_OR_RETURN(common::Target target, target_of(options_));
-  common::PlanKey key = common::plan_key_of(graph, target, budget_.numerics);
+  common::PlanKey key = common::plan_key_of(graph, target, budget_.policy.text());
   clock.lap("hash");
   PlanQuery query = query_of(graph, key, name);
   bool may_be_on_disk = disk_use_ == Disk::kUse && !options_.farm.empty() && !client_ &&

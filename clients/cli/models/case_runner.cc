@@ -126,7 +126,9 @@ Status CaseRunner::start_child(const std::vector<std::string>& folders, size_t f
   if (options_.budget.candidates > 0) add("--budget", cat(options_.budget.candidates));
   if (options_.budget.seconds > 0) add("--time", cat(options_.budget.seconds));
   add("--seed", cat(options_.budget.seed));
-  add("--numerics", options_.budget.numerics);
+  const common::PlanPolicy& policy = options_.budget.policy;
+  add("--numerics", policy.numerics);
+  if (policy.memory_bytes > 0) add("--memory", cat(policy.memory_bytes));
   add("--in-flight", options_.budget.in_flight);
   add("--priority", cat(options_.budget.priority));
   spawn.stdin_fd = input;

@@ -39,7 +39,7 @@ class FarmStages {
  public:
   static Result<FarmStages> open(const PrintOptions& options, const common::Graph& graph) {
     LFARM_ASSIGN_OR_RETURN(common::Target target, target_of(options.farm));
-    return FarmStages(std::move(target.name), options.budget.numerics,
+    return FarmStages(std::move(target.name), options.budget.policy.numerics,
                       common::encode_graph(common::canonical(graph)));
   }
 

@@ -1,4 +1,5 @@
 // lfarm submit: finds the fastest plan for a model.
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -19,6 +20,7 @@
 #include "common/base/cat.h"
 #include "common/base/clock.h"
 #include "common/ir/hlir/sizes.h"
+#include "common/plan/run_memory.h"
 #include "common/plan/speedup.h"
 #include "common/records/database.h"
 #include "common/wire/codec.h"
@@ -67,6 +69,17 @@ std::string name_problem(const std::string& name) {
   return common::is_clean_line(name) ? "" : "a name is one line of at most 256 bytes of UTF-8 text";
 }
 
+// Bytes of a run with one thread, and the calls that are repeated to need no more.
+nlohmann::ordered_json memory_json(const common::Plan& plan) {
+  std::vector<int64_t> sizes = common::representative_sizes(plan.symbols);
+  std::vector<int> repeated = common::repeated_calls(plan.calls, plan.buffers.size());
+  return {{"arena_bytes", common::run_liveness(plan, sizes).arena_bytes()},
+          {"scratch_bytes", common::scratch_bytes(plan, sizes, 1)},
+          {"calls", repeated.size()},
+          {"repeated",
+           std::count_if(repeated.begin(), repeated.end(), [](int first) { return first >= 0; })}};
+}
+
 std::string json_text(const Outcome& outcome) {
   const common::PlanReady& facts = outcome.plan.pulled.facts;
   const common::PlanKey& key = outcome.plan.pulled.plan.key;
@@ -96,6 +109,7 @@ std::string json_text(const Outcome& outcome) {
       {"speedup_high", chosen.speedup_high},
       {"disturbed", chosen.disturbed},
       {"seconds", outcome.seconds},
+      {"memory", memory_json(outcome.plan.pulled.plan)},
       {"note", facts.note},
       {"breakdown", std::move(breakdown)}};
   if (!outcome.sizes.empty()) json["sizes"] = outcome.sizes;
@@ -120,6 +134,7 @@ void print_text(const Outcome& outcome) {
                 duration_text(static_cast<double>(reuse.worker_ms) * 1e6).c_str(),
                 duration_text(static_cast<double>(reuse.saved_ms) * 1e6).c_str());
   }
+  std::printf("memory      %s\n", common::memory_text(outcome.plan.pulled.plan).c_str());
   std::printf("candidates  %llu tried\n", static_cast<unsigned long long>(facts.candidates));
   std::printf("best        %s a run", duration_text(best).c_str());
   if (outcome.of_roofline) std::printf(", %.2f of the roofline", *outcome.of_roofline);

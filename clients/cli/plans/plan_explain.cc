@@ -21,7 +21,7 @@ using common::Result;
 struct ExplainOptions {
   FarmOptions farm;
   std::string a, b;
-  std::string numerics{common::kDefaultPolicy};
+  common::PlanPolicy policy;
 };
 
 Result<KeyParts> parts_of_argument(const ExplainOptions& options, const std::string& what) {
@@ -29,7 +29,8 @@ Result<KeyParts> parts_of_argument(const ExplainOptions& options, const std::str
   if (std::filesystem::exists(what, ignored)) {
     LFARM_ASSIGN_OR_RETURN(Model model, load_model(what));
     LFARM_ASSIGN_OR_RETURN(common::Target target, target_of(options.farm));
-    return parts_of(what, common::plan_key_of(model.graph, target, options.numerics), model.graph);
+    return parts_of(what, common::plan_key_of(model.graph, target, options.policy.text()),
+                    model.graph);
   }
   LFARM_ASSIGN_OR_RETURN(FoundPlan found, plan_of_id(options.farm, what));
   return parts_of(cat("plan ", found.id.short_hex()), found.plan);
@@ -83,7 +84,7 @@ void declare_plan_explain(CommandLine* line) {
       [options] { return exit_code_of(explain(*options)); });
   command.value("first", &options->a, "MODEL.pt2|ID", "A model, or the id of a plan").required();
   command.value("second", &options->b, "MODEL.pt2|ID", "What to compare it with");
-  add_numerics_option(&command, &options->numerics);
+  add_policy_options(&command, &options->policy);
   add_device_option(&command, &options->farm);
   add_farm_options(&command, &options->farm);
 }

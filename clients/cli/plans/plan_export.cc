@@ -26,14 +26,14 @@ struct ExportOptions {
   FarmOptions farm;
   std::vector<std::string> what;
   std::string file;
-  std::string numerics{common::kDefaultPolicy};  // of models' plans
+  common::PlanPolicy policy;  // of models' plans
   bool all = false;
 };
 
 Result<common::PlanKey> key_of_model(const ExportOptions& options, const std::string& path) {
   LFARM_ASSIGN_OR_RETURN(Model model, load_model(path));
   LFARM_ASSIGN_OR_RETURN(common::Target target, target_of(options.farm));
-  return common::plan_key_of(model.graph, target, options.numerics);
+  return common::plan_key_of(model.graph, target, options.policy.text());
 }
 
 bool is_file(const std::string& what) {
@@ -166,7 +166,7 @@ void declare_plan_export(CommandLine* line) {
   command.value("plans", &options->what, "ID|MODEL.pt2", "Plans' or graphs' ids, or models");
   command.value("-o,--output", &options->file, "FILE", "The file to write").required();
   command.flag("--all", &options->all, "All plans of the state directory");
-  add_numerics_option(&command, &options->numerics);
+  add_policy_options(&command, &options->policy);
   add_device_option(&command, &options->farm);
   add_farm_options(&command, &options->farm);
 }

@@ -58,7 +58,7 @@ Result<Programs> programs_of(const IoOptions& options, const std::string& path) 
   common::Bytes graph = common::encode_graph(common::canonical(model.graph));
   LFARM_ASSIGN_OR_RETURN(std::string encoded,
                          run_stage({"lfarm-coordinator", "print", "--stage", "encoded", "--target",
-                                    target.name, "--numerics", options.budget.numerics},
+                                    target.name, "--numerics", options.budget.policy.numerics},
                                    graph));
   LFARM_ASSIGN_OR_RETURN(programs.plain, common::decode_program(common::as_bytes(encoded)));
   if (options.plain_only) return programs;

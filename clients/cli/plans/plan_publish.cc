@@ -21,7 +21,7 @@ struct PublishOptions {
   std::string what;
   std::vector<std::string> tenants;
   bool withdraw = false;
-  std::string numerics{common::kDefaultPolicy};
+  common::PlanPolicy policy;
 };
 
 Result<common::Digest> key_of(const PublishOptions& options, const std::string& epoch) {
@@ -29,7 +29,7 @@ Result<common::Digest> key_of(const PublishOptions& options, const std::string& 
   if (!std::filesystem::exists(options.what, ignored)) return full_id(options.what);
   LFARM_ASSIGN_OR_RETURN(Model model, load_model(options.what));
   LFARM_ASSIGN_OR_RETURN(common::Target target, target_of(options.farm));
-  common::PlanKey key = common::plan_key_of(model.graph, target, options.numerics);
+  common::PlanKey key = common::plan_key_of(model.graph, target, options.policy.text());
   key.epoch = epoch;
   return key.digest();
 }
@@ -61,7 +61,7 @@ void declare_plan_publish(CommandLine* line) {
   command.value("--to", &options->tenants, "TENANT", "To this tenant only; may be repeated");
   command.flag("--withdraw", &options->withdraw,
                "Publishes it no more; tenants that have it keep it");
-  add_numerics_option(&command, &options->numerics);
+  add_policy_options(&command, &options->policy);
   add_device_option(&command, &options->farm);
   add_farm_options(&command, &options->farm);
 }

@@ -24,8 +24,8 @@ struct PlanShowOptions {
   FarmOptions farm;
   std::string what;  // a plan's or a graph's id, or a model file
   bool predicted = false;
-  bool on_disk = false;  // the plan that this machine's disk has of the farm's
-  std::string numerics{common::kDefaultPolicy};  // of a model's plan
+  bool on_disk = false;       // the plan that this machine's disk has of the farm's
+  common::PlanPolicy policy;  // of a model's plan
 };
 
 struct ShownPlan {
@@ -37,7 +37,7 @@ Result<ShownPlan> plan_of_model(const PlanShowOptions& options) {
   const std::string& path = options.what;
   LFARM_ASSIGN_OR_RETURN(Model model, load_model(path));
   LFARM_ASSIGN_OR_RETURN(common::FoundDevice device, device_of(options.farm));
-  common::PlanKey key = common::plan_key_of(model.graph, device.target, options.numerics);
+  common::PlanKey key = common::plan_key_of(model.graph, device.target, options.policy.text());
   std::optional<PulledPlan> found;
   if (options.on_disk) {
     PlanResolver disk({access_of(options.farm), machine_of(options.farm)});
@@ -100,7 +100,7 @@ void declare_plan_show(CommandLine* line) {
   command.flag("--on-disk", &options->on_disk,
                "Of a model: the plan of the farm that lies on this machine's disk, whatever the\n"
                "farm has now");
-  add_numerics_option(&command, &options->numerics);
+  add_policy_options(&command, &options->policy);
   add_device_option(&command, &options->farm);
   add_farm_options(&command, &options->farm);
 }

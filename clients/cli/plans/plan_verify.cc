@@ -30,7 +30,7 @@ struct VerifyOptions {
   FarmOptions farm;
   std::string what;
   std::string model;
-  std::string numerics{common::kDefaultPolicy};
+  common::PlanPolicy policy;
 };
 
 // One line each on standard output; remembers whether all held.
@@ -133,7 +133,7 @@ Status verify_file(const VerifyOptions& options, const std::optional<Model>& mod
 
 Result<PulledPlan> plan_of_model(const VerifyOptions& options, const Model& model) {
   LFARM_ASSIGN_OR_RETURN(common::Target target, target_of(options.farm));
-  common::PlanKey key = common::plan_key_of(model.graph, target, options.numerics);
+  common::PlanKey key = common::plan_key_of(model.graph, target, options.policy.text());
   std::optional<PulledPlan> found;
   if (options.farm.farm.empty()) {
     LFARM_ASSIGN_OR_RETURN(auto cache, PlanCache::open({options.farm.state}));
@@ -217,7 +217,7 @@ void declare_plan_verify(CommandLine* line) {
              "A file of 'lfarm plan export', the plan's or the graph's id, or a model")
       .required();
   command.value("model", &options->model, "MODEL.pt2", "The model that it is to compute");
-  add_numerics_option(&command, &options->numerics);
+  add_policy_options(&command, &options->policy);
   add_device_option(&command, &options->farm);
   add_farm_options(&command, &options->farm);
 }
