@@ -155,6 +155,17 @@ TEST(AccessRun, OperandsOfProductsAreLoaded) {
   EXPECT_EQ(sectors_ratio(f), 1);
 }
 
+// What steers a loop is given; behind it, and elsewhere, are zeros.
+TEST(AccessRun, InputsBeginWithGivenBytes) {
+  AccessRun run = of("for (int k = 0; k < in[0] + in[1] + in[2]; ++k) out[64 * k + i] = 1;");
+  const float first[] = {2, 3};
+  const auto* bytes = reinterpret_cast<const std::byte*>(first);
+  run.buffers[0].first.assign(bytes, bytes + sizeof first);
+  const AccessFigures f = run_accesses(run);
+  EXPECT_EQ(f.problem, "");
+  EXPECT_EQ(f.sums.store_bytes, 5 * 64 * 4);
+}
+
 TEST(AccessRun, EndlessBlocksAreEnded) {
   const AccessFigures f =
       run_accesses(of("volatile float* const seen = out;\nwhile (in[i] == 0) seen[i] = 1;"));

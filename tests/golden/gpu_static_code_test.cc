@@ -209,6 +209,20 @@ TEST(KernelCode, LoopsOfBoxesAndProductsTurnAsOftenAsTheyAreSeen) {
   EXPECT_EQ(code.load_bytes, 16);
 }
 
+// What a loop loads it loads in all turns of the loop around it together.
+TEST(KernelCode, InnerLoopsTurnInEachStepOfTheOuterOne) {
+  const double round = common::kGpuMemoryClocks;
+  SassKernel kernel;
+  kernel.code = {load(0), use(1), of(SassClass::kGlobalStore, 8)};
+  kernel.code[2].stall = 2;
+  kernel.loops = {{0, 2}, {0, 1}};
+  ThreadTraffic seen = traffic(15 * 16, 0);
+  seen.stores = 3 * 8;
+  KernelCode code = kernel_code(kernel, {}, seen);
+  EXPECT_DOUBLE_EQ(code.instructions, 15 * 2 + 3);
+  EXPECT_DOUBLE_EQ(code.warp_clocks, 3 * (5 * (round + 4) + 2));
+}
+
 // What is written behind the end of a thread, and goes back, makes no loop of what lies between.
 TEST(KernelCode, NothingTurnsAroundTheEndOfAThread) {
   SassInstruction exit = of(SassClass::kBranch);

@@ -33,7 +33,8 @@ struct Part {
   double load_bytes = 0, store_bytes = 0, shared_bytes = 0;
   int64_t barriers = 0, calls = 0, float_checks = 0;
   bool has_exit = false;  // anywhere within the loop
-  double trips = 1;
+  double trips = 1;       // of all its turns together
+  bool is_told = false;   // by what it moves
 };
 
 // One a loop, and the last for what is in none.
@@ -77,6 +78,7 @@ void turn(std::vector<Part>& parts, std::vector<char>& is_open, const std::optio
   for (size_t k = 0; k < parts.size(); ++k) {
     if (is_open[k] == 0 || bytes_of(parts[k]) == 0) continue;
     parts[k].trips = std::max(1.0, left / step);
+    parts[k].is_told = true;
     is_open[k] = 0;
   }
 }
@@ -106,21 +108,45 @@ void find_trips(std::vector<Part>& parts, const ThreadTraffic& traffic) {
 // A loop that asks for boxes runs beside the one that multiplies them, in a warp of its own.
 bool runs_beside(const Part& part) { return part.boxes > 0 && part.products == 0; }
 
-// How often loops turn, and that in the block that has most to load.
-std::vector<double> trips_of(const std::vector<Part>& parts) {
+// The innermost loop around a loop; -1: none.
+int loop_around(const SassKernel& kernel, size_t loop) {
+  const common::SassLoop& inner = kernel.loops[loop];
+  int found = -1;
+  for (size_t l = 0; l < kernel.loops.size(); ++l) {
+    const common::SassLoop& outer = kernel.loops[l];
+    const bool is_around = outer.first <= inner.first && inner.last <= outer.last &&
+                           (outer.first != inner.first || outer.last != inner.last);
+    if (!is_around) continue;
+    if (found < 0 ||
+        outer.last - outer.first < kernel.loops[static_cast<size_t>(found)].last -
+                                       kernel.loops[static_cast<size_t>(found)].first) {
+      found = static_cast<int>(l);
+    }
+  }
+  return found;
+}
+
+// How often loops turn each time that they are entered, and that in the block that has most to
+// load.
+std::vector<double> trips_of(const SassKernel& kernel, const std::vector<Part>& parts) {
   std::vector<double> trips;
-  for (const Part& part : parts) {
-    trips.push_back(runs_beside(part) ? 1 : part.trips);
+  for (size_t k = 0; k < parts.size(); ++k) {
+    trips.push_back(runs_beside(parts[k]) ? 1 : parts[k].trips);
+    if (k >= kernel.loops.size() || !parts[k].is_told) continue;
+    const int around = loop_around(kernel, k);
+    if (around < 0 || !parts[static_cast<size_t>(around)].is_told) continue;
+    trips[k] = std::max(1.0, trips[k] / parts[static_cast<size_t>(around)].trips);
   }
   return trips;
 }
-std::vector<double> longest_trips(std::vector<Part> parts, ThreadTraffic traffic) {
+std::vector<double> longest_trips(const SassKernel& kernel, std::vector<Part> parts,
+                                  ThreadTraffic traffic) {
   if (traffic.longest_loads > traffic.loads) {
     traffic.loads = traffic.longest_loads;
     traffic.loads_by_width = traffic.longest_loads_by_width;
     find_trips(parts, traffic);
   }
-  return trips_of(parts);
+  return trips_of(kernel, parts);
 }
 
 // The width of the accesses of this kind that move most bytes.
@@ -176,9 +202,9 @@ KernelCode kernel_code(const SassKernel& kernel, const common::CubinKernel& fact
     code.divisions_in_loops += std::max<int64_t>(0, part.calls - part.float_checks);
   }
   const size_t main = main_loop(parts);
-  code.warp_clocks = warp_clocks(kernel, trips_of(parts), traffic.product_clocks);
+  code.warp_clocks = warp_clocks(kernel, trips_of(kernel, parts), traffic.product_clocks);
   code.longest_warp_clocks =
-      warp_clocks(kernel, longest_trips(parts, traffic), traffic.product_clocks);
+      warp_clocks(kernel, longest_trips(kernel, parts, traffic), traffic.product_clocks);
   std::optional<common::SassLoop> within;
   if (main != outside) {
     code.barriers_step = parts[main].barriers;

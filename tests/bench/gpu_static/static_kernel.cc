@@ -11,6 +11,7 @@
 #include "common/ir/llir/horizontal.h"
 #include "common/ir/llir/in_place.h"
 #include "coordinator/search/cost/kernel_profile.h"
+#include "tests/bench/gpu_static/steering_values.h"
 #include "tests/emulator/accesses/access_run.h"
 
 namespace bench {
@@ -75,6 +76,9 @@ void run_blocks(const common::Kernel& kernel, const worker::KernelSource& source
     if (bases[k] < 0) continue;
     run.buffers[static_cast<size_t>(bases[k])].is_written = true;
     run.buffers[kernel.body.inputs.size() + k].same_as = bases[k];
+  }
+  for (auto& [k, bytes] : steering_values(kernel.body, symbols)) {
+    run.buffers[k].first = std::move(bytes);
   }
   run.symbols = symbols;
   for (const common::TensorMap& map : source.entry.maps) {

@@ -69,8 +69,12 @@ class Arguments {
         stride_(run.scratch_stride) {
     if (!space_.is_there()) return;
     for (const AccessRun::Buffer& buffer : run.buffers) {
-      buffers_.push_back(buffer.same_as >= 0 ? buffers_[static_cast<size_t>(buffer.same_as)]
-                                             : space_.add(buffer.bytes, buffer.is_written));
+      if (buffer.same_as >= 0) {
+        buffers_.push_back(buffers_[static_cast<size_t>(buffer.same_as)]);
+        continue;
+      }
+      buffers_.push_back(space_.add(buffer.bytes, buffer.is_written || !buffer.first.empty()));
+      std::copy(buffer.first.begin(), buffer.first.end(), buffers_.back());
     }
     scratch_ = space_.add(scratch_bytes_, true) + counters_;
     for (const AccessRun::Map& map : run.maps) {

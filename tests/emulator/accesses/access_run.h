@@ -1,7 +1,8 @@
 // Runs a few blocks of a generated GPU kernel at its real size on this machine, to see which
-// addresses its warps access together: inputs are zeros that take no memory.
+// addresses its warps access together: inputs are zeros that take no memory, but for given bytes.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -16,7 +17,8 @@ struct AccessRun {
   struct Buffer {
     uint64_t bytes = 0;
     bool is_written = false;
-    int same_as = -1;  // an earlier one, in whose memory it lies
+    int same_as = -1;                   // an earlier one, in whose memory it lies
+    std::vector<std::byte> first = {};  // its first bytes; the others are zeros
   };
   std::vector<Buffer> buffers;
   std::vector<int64_t> symbols;
