@@ -539,6 +539,20 @@ std::set<NodeId> sums_of_reductions(const Graph& body) {
   return sums;
 }
 
+// Reductions of few steps over windows: written out, the neighbours of each step are loaded at
+// once.
+std::set<NodeId> window_reductions(const Graph& body) {
+  std::set<NodeId> windows;
+  for (size_t id = 0; id < body.nodes.size(); ++id) {
+    auto number = static_cast<NodeId>(id);
+    if (body.nodes[id].op != Op::kReduce || !walked_steps(body, number)) continue;
+    NodeId operand = body.nodes[id].operands[0];
+    while (body.node(operand).op == Op::kCast) operand = body.node(operand).operands[0];
+    if (body.node(operand).op == Op::kView) windows.insert(number);
+  }
+  return windows;
+}
+
 }  // namespace
 
 double nest_preference_ns(const std::vector<GpuKernelFacts>& facts,
@@ -565,10 +579,12 @@ double nest_ns(const std::vector<GpuKernelFacts>& facts, const std::vector<Weigh
 Result<TimedNest> choose_gpu_nest(const Graph& body, const Schedule& schedule,
                                   const GpuMachine& machine, bool may_split) {
   auto best = GpuNestSearch(body, schedule, machine, may_split, {}).run();
-  std::set<NodeId> walked = sums_of_reductions(body);
-  if (!best.ok() || walked.empty()) return best;
-  auto other = GpuNestSearch(body, schedule, machine, may_split, std::move(walked)).run();
-  return other.ok() && other->predicted_ns < best->predicted_ns ? other : best;
+  for (std::set<NodeId> walked : {sums_of_reductions(body), window_reductions(body)}) {
+    if (!best.ok() || walked.empty()) continue;
+    auto other = GpuNestSearch(body, schedule, machine, may_split, std::move(walked)).run();
+    if (other.ok() && other->predicted_ns < best->predicted_ns) best = std::move(other);
+  }
+  return best;
 }
 
 }  // namespace common

@@ -185,6 +185,20 @@ Graph product_and_residual(int64_t rows, int64_t columns, int64_t depth) {
   return b.finish();
 }
 
+// Of 32 images, the first pool of a residual network.
+Graph max_pool(int64_t size, int64_t channels) {
+  GraphBuilder b;
+  auto i = [](int axis) { return Expr::index(axis); };
+  NodeId x = b.cast(input(b, kHalf, {32, size, size, channels}), kWide);
+  Expr row = i(1) * Expr(2) + i(3) - Expr(1), column = i(2) * Expr(2) + i(4) - Expr(1);
+  View windows{{32, size / 2, size / 2, 3, 3, channels},
+               {i(0), row, column, i(5)},
+               {{row, size}, {column, size}},
+               -std::numeric_limits<double>::infinity()};
+  b.output(b.cast(b.reduce(ReduceOp::kMax, b.view(x, windows), {3, 4}), kHalf));
+  return b.finish();
+}
+
 std::vector<NamedKernel> gpu_kernels() {
   std::vector<NamedKernel> kernels;
   auto add = [&](const char* name, Template form, const Graph& body) {
@@ -234,6 +248,7 @@ std::vector<NamedKernel> gpu_kernels() {
   add("convolution_of_512", Template::kTile, convolution(7, 512, 512, 1));
   add("convolution_two_apart", Template::kTile, convolution(28, 256, 256, 2));
   add("product_and_residual", Template::kTile, product_and_residual(25088, 512, 128));
+  add("first_pool", Template::kLoops, max_pool(112, 64));
   add("cache_update", Template::kScatter, cache_update());
   return kernels;
 }

@@ -311,13 +311,57 @@ CodeValue BodyEmitter::view(const Node& node, const Indices& indices) {
   return {name, level, -1};
 }
 
+// The axis of `shape` that each check is about, by its place among `inner`; empty where one is
+// about none, or where an axis may have no elements.
+template <class Check>
+std::optional<std::vector<size_t>> checked_axes(const std::vector<Check>& checks,
+                                                const Indices& inner, const Shape& shape,
+                                                const Bounds& bounds) {
+  std::vector<size_t> axes;
+  for (const Check& check : checks) {
+    size_t axis = 0;
+    while (axis < inner.size() && !(inner[axis] == check.position && shape[axis] == check.bound)) {
+      ++axis;
+    }
+    if (axis == inner.size() || bounds.lower(shape[axis]) < 1) return std::nullopt;
+    axes.push_back(axis);
+  }
+  return axes;
+}
+
 // A view of memory whose checks an outer loop decides: an inner loop then loads without a branch,
-// from the start of the memory where they do not hold.
+// from the start of the memory where they do not hold. Where a GPU's thread takes neighbours at
+// once, they are loaded together, from the first place of each axis beyond whose end they lie.
 std::optional<CodeValue> BodyEmitter::load_or_fill(const Node& view, const Indices& indices,
                                                    const Indices& inner,
                                                    const std::vector<Check>& checks) {
+  if (team_) {
+    NodeId source = view.operands[0];
+    while (graph_.node(source).op == Op::kCast) source = graph_.node(source).operands[0];
+    int level = 0;
+    for (const Check& check : checks) {
+      level = std::max({level, w_.level_of(check.position), w_.level_of(check.bound)});
+    }
+    const Shape& shape = graph_.node(view.operands[0]).shape;
+    auto axes = checked_axes(checks, inner, shape, w_.bounds());
+    const Team& team = team_->team();
+    bool is_alike = team.size == 1 && team.vector > 1 && level <= team.level;
+    if (!is_alike || stored_.count(source) == 0 || !axes) return std::nullopt;
+    Indices places = inner;
+    for (size_t k = 0; k < checks.size(); ++k) {
+      std::string place = w_.fresh("p");
+      w_.line(level, cat("const int64_t ", place, " = ", condition({checks[k]}), " ? ",
+                         w_.text(checks[k].position), " : 0;"));
+      places[(*axes)[k]] = Expr::index(w_.bind_index(place, shape[(*axes)[k]], level));
+    }
+    std::string holds = w_.declare(level, "bool", "h", condition(checks)).text;
+    CodeValue x = value(view.operands[0], places);
+    return declare(
+        std::max(level, x.level), view.dtype,
+        cat(holds, " ? ", x.text, " : ", c_literal(view.dtype, attr<ViewAttr>(view).view.fill)));
+  }
   auto found = stored_.find(view.operands[0]);
-  if (team_ || lanes_.is_open() || found == stored_.end()) return std::nullopt;
+  if (lanes_.is_open() || found == stored_.end()) return std::nullopt;
   const StoredNode& stored = found->second;
   const Bounds& bounds = w_.bounds();
   for (size_t k = 0; k < indices.size(); ++k) {

@@ -136,6 +136,15 @@ CodeValue BodyEmitter::walked_reduction(NodeId id, const Indices& indices, int l
   fold.part = fold.total;
   w_.line(cat(fold.acc.type, " ", fold.total, " = ", fold.acc.start, ";"));
   int64_t steps = f.loops.extents[0].constant();
+  if (!team_->is_together()) {
+    // Nothing within is shared, so that each step's places are numbers.
+    for (int64_t k = 0; k < steps; ++k) {
+      f.indices = {Expr(k)};
+      accumulate(f);
+    }
+    advise(indices);
+    return declare(level, node.dtype, fold.acc.leave(fold.total));
+  }
   std::vector<int> walk;
   for (int64_t k = 0; k < steps; ++k) walk.push_back(w_.bind_index(cat(k), steps, 0));
   walks_.push_back(walk);
@@ -258,7 +267,7 @@ CodeValue BodyEmitter::reduction(NodeId id, const Indices& indices) {
   CodeWriter::Outward outward(w_, level);
   reductions_.push_back({id, level, indices});
   bool together = team_ && team_->is_together();
-  if (together && choices_.walked.count(id) != 0) return walked_reduction(id, indices, level);
+  if (team_ && choices_.walked.count(id) != 0) return walked_reduction(id, indices, level);
   Folding f;
   f.axes = a.axes;
   f.folds.push_back({id, accumulation_of(a.op, node.dtype), "", "", {}});
