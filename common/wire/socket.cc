@@ -54,34 +54,6 @@ Status check_endpoint(std::string_view endpoint) {
                            "' is not tcp://HOST:PORT, ipc://PATH or inproc://NAME"));
 }
 
-void set_common_options(ZmqSocket& socket, std::string_view endpoint) {
-  socket.set(ZMQ_LINGER, kLingerMs);
-  socket.set(ZMQ_SNDHWM, kSendQueueMessages);
-  socket.set(ZMQ_RCVHWM, kReceiveQueueMessages);
-  socket.set(ZMQ_MAXMSGSIZE, static_cast<int64_t>(kBlobBytesMax));
-  socket.set(ZMQ_RECONNECT_IVL, kReconnectMs);
-  socket.set(ZMQ_RECONNECT_IVL_MAX, kReconnectMsMax);
-  socket.set(ZMQ_HANDSHAKE_IVL, kConnectionTimeoutMs);
-  socket.set(ZMQ_HEARTBEAT_IVL, kConnectionProbeMs);
-  socket.set(ZMQ_HEARTBEAT_TIMEOUT, kConnectionTimeoutMs);
-  socket.set(ZMQ_TCP_KEEPALIVE, 1);
-  socket.set(ZMQ_TCP_KEEPALIVE_IDLE, kConnectionTimeoutMs / 1000);
-  socket.set(ZMQ_TCP_KEEPALIVE_INTVL, kConnectionProbeMs / 1000);
-  socket.set(ZMQ_TCP_KEEPALIVE_CNT, 3);
-  // Only for addresses that need it: with it on, names resolve to IPv6 where both exist, and IPv4
-  // endpoints are reported in their mapped form.
-  socket.set(ZMQ_IPV6, tcp_host(endpoint).find(':') != std::string_view::npos ? 1 : 0);
-}
-
-Error cannot_listen(const std::string& endpoint, int error) {
-  if (error == EADDRINUSE) {
-    return invalid_input(
-        cat("cannot listen on ", endpoint, ": address in use; choose another with --listen"));
-  }
-  return invalid_input(cat("cannot listen on ", endpoint, ": ", zmq_strerror(error),
-                           "; choose an address of this machine with --listen"));
-}
-
 // ZeroMQ takes an ipc path away from a process that listens on it; ask whether someone does.
 bool ipc_path_is_served(const std::string& endpoint) {
   std::string path = endpoint.substr(6);
@@ -162,15 +134,90 @@ int send_packet(void* socket, const Message& message, const SharedBytes& blob, u
 
 }  // namespace
 
-SharedBytes share(Bytes bytes) {
-  auto owner = std::make_shared<const Bytes>(std::move(bytes));
-  return {ByteView(*owner), owner};
-}
+// ---- Endpoints and keys
+// ---------------------------------------------------------------------------
 
 bool is_local_endpoint(std::string_view endpoint) {
   if (starts_with(endpoint, "ipc://") || starts_with(endpoint, "inproc://")) return true;
   std::string_view host = tcp_host(endpoint);
   return host == "localhost" || host == "::1" || is_loopback_v4(host);
+}
+
+void set_common_options(ZmqSocket& socket, std::string_view endpoint) {
+  socket.set(ZMQ_LINGER, kLingerMs);
+  socket.set(ZMQ_SNDHWM, kSendQueueMessages);
+  socket.set(ZMQ_RCVHWM, kReceiveQueueMessages);
+  socket.set(ZMQ_MAXMSGSIZE, static_cast<int64_t>(kBlobBytesMax));
+  socket.set(ZMQ_RECONNECT_IVL, kReconnectMs);
+  socket.set(ZMQ_RECONNECT_IVL_MAX, kReconnectMsMax);
+  socket.set(ZMQ_HANDSHAKE_IVL, kConnectionTimeoutMs);
+  socket.set(ZMQ_HEARTBEAT_IVL, kConnectionProbeMs);
+  socket.set(ZMQ_HEARTBEAT_TIMEOUT, kConnectionTimeoutMs);
+  socket.set(ZMQ_TCP_KEEPALIVE, 1);
+  socket.set(ZMQ_TCP_KEEPALIVE_IDLE, kConnectionTimeoutMs / 1000);
+  socket.set(ZMQ_TCP_KEEPALIVE_INTVL, kConnectionProbeMs / 1000);
+  socket.set(ZMQ_TCP_KEEPALIVE_CNT, 3);
+  // Only for addresses that need it: with it on, names resolve to IPv6 where both exist, and IPv4
+  // endpoints are reported in their mapped form.
+  socket.set(ZMQ_IPV6, tcp_host(endpoint).find(':') != std::string_view::npos ? 1 : 0);
+}
+
+Error cannot_listen(const std::string& endpoint, int error) {
+  if (error == EADDRINUSE) {
+    return invalid_input(
+        cat("cannot listen on ", endpoint, ": address in use; choose another with --listen"));
+  }
+  return invalid_input(cat("cannot listen on ", endpoint, ": ", zmq_strerror(error),
+                           "; choose an address of this machine with --listen"));
+}
+
+Status use_server_keys(ZmqSocket& socket, const KeyPair& keys) {
+  LFARM_RETURN_IF_ERROR(check_curve_key(keys.public_key, "server public key"));
+  LFARM_RETURN_IF_ERROR(check_curve_key(keys.secret_key, "server secret key"));
+  socket.set(ZMQ_CURVE_SERVER, 1);
+  socket.set(ZMQ_CURVE_SECRETKEY, keys.secret_key);
+  socket.set(ZMQ_ZAP_DOMAIN, "lfarm");
+  return {};
+}
+
+Status use_client_keys(ZmqSocket& socket, const ClientKeys& keys) {
+  LFARM_RETURN_IF_ERROR(check_curve_key(keys.own.public_key, "client public key"));
+  LFARM_RETURN_IF_ERROR(check_curve_key(keys.own.secret_key, "client secret key"));
+  LFARM_RETURN_IF_ERROR(check_curve_key(keys.server_public_key, "farm public key"));
+  socket.set(ZMQ_CURVE_PUBLICKEY, keys.own.public_key);
+  socket.set(ZMQ_CURVE_SECRETKEY, keys.own.secret_key);
+  socket.set(ZMQ_CURVE_SERVERKEY, keys.server_public_key);
+  return {};
+}
+
+Status check_listening(const std::string& endpoint, bool has_keys, bool has_list) {
+  LFARM_RETURN_IF_ERROR(check_endpoint(endpoint));
+  if (has_keys != has_list) {
+    return invalid_input(cat("cannot listen on ", endpoint,
+                             ": server keys and an allow-list go together; give both or neither"));
+  }
+  if (!has_keys && !is_local_endpoint(endpoint)) {
+    return invalid_input(cat("cannot listen on ", endpoint,
+                             " without keys: other machines could run code here; make keys with "
+                             "'lfarm keys' or listen on tcp://127.0.0.1:*"));
+  }
+  if (starts_with(endpoint, "ipc://") && ipc_path_is_served(endpoint)) {
+    return cannot_listen(endpoint, EADDRINUSE);
+  }
+  return {};
+}
+
+Status check_connecting(const std::string& endpoint, bool has_keys) {
+  LFARM_RETURN_IF_ERROR(check_endpoint(endpoint));
+  if (has_keys || is_local_endpoint(endpoint)) return {};
+  return invalid_input(cat("cannot connect to ", endpoint,
+                           " without keys: it is on another machine; give this side's keys and "
+                           "the farm's public key"));
+}
+
+SharedBytes share(Bytes bytes) {
+  auto owner = std::make_shared<const Bytes>(std::move(bytes));
+  return {ByteView(*owner), owner};
 }
 
 std::vector<std::string> split_endpoints(std::string_view endpoints) {
@@ -191,19 +238,8 @@ RouterSocket& RouterSocket::operator=(RouterSocket&&) noexcept = default;
 RouterSocket::~RouterSocket() = default;
 
 Result<RouterSocket> RouterSocket::bind(WireContext& context, RouterOptions options) {
-  LFARM_RETURN_IF_ERROR(check_endpoint(options.endpoint));
-  if (options.keys.has_value() != (options.authenticator != nullptr)) {
-    return invalid_input(cat("cannot listen on ", options.endpoint,
-                             ": server keys and an allow-list go together; give both or neither"));
-  }
-  if (!options.keys && !is_local_endpoint(options.endpoint)) {
-    return invalid_input(cat("cannot listen on ", options.endpoint,
-                             " without keys: other machines could run code here; make keys with "
-                             "'lfarm keys' or listen on tcp://127.0.0.1:*"));
-  }
-  if (starts_with(options.endpoint, "ipc://") && ipc_path_is_served(options.endpoint)) {
-    return cannot_listen(options.endpoint, EADDRINUSE);
-  }
+  LFARM_RETURN_IF_ERROR(check_listening(options.endpoint, options.keys.has_value(),
+                                        options.authenticator != nullptr));
 
   InflowLimits inflow{options.peer_inflow_bytes, options.inflow_bytes};
   auto state = std::make_unique<State>(context.handle(), std::move(options.on_connection), inflow);
@@ -217,11 +253,7 @@ Result<RouterSocket> RouterSocket::bind(WireContext& context, RouterOptions opti
   // the name of another's connection (ROUTER_HANDOVER stays off): names are the router's to give.
   socket.set(ZMQ_ROUTER_MANDATORY, 1);
   if (options.keys) {
-    LFARM_RETURN_IF_ERROR(check_curve_key(options.keys->public_key, "server public key"));
-    LFARM_RETURN_IF_ERROR(check_curve_key(options.keys->secret_key, "server secret key"));
-    socket.set(ZMQ_CURVE_SERVER, 1);
-    socket.set(ZMQ_CURVE_SECRETKEY, options.keys->secret_key);
-    socket.set(ZMQ_ZAP_DOMAIN, "lfarm");
+    LFARM_RETURN_IF_ERROR(use_server_keys(socket, *options.keys));
     state->authenticator = std::move(options.authenticator);
   } else {
     state->local = std::make_shared<const Principal>(local_principal());
@@ -361,30 +393,19 @@ DealerSocket& DealerSocket::operator=(DealerSocket&&) noexcept = default;
 DealerSocket::~DealerSocket() = default;
 
 Result<DealerSocket> DealerSocket::connect(WireContext& context, DealerOptions options) {
-  LFARM_RETURN_IF_ERROR(check_endpoint(options.endpoint));
-  if (!options.keys && !is_local_endpoint(options.endpoint)) {
-    return invalid_input(cat("cannot connect to ", options.endpoint,
-                             " without keys: it is on another machine; give this side's keys and "
-                             "the farm's public key"));
-  }
+  LFARM_RETURN_IF_ERROR(check_connecting(options.endpoint, options.keys.has_value()));
   auto state = std::make_unique<State>(context.handle(), std::move(options.on_connection));
   ZmqSocket& socket = state->socket;
   set_common_options(socket, options.endpoint);
   if (options.keys) {
-    const ClientKeys& keys = *options.keys;
-    LFARM_RETURN_IF_ERROR(check_curve_key(keys.own.public_key, "client public key"));
-    LFARM_RETURN_IF_ERROR(check_curve_key(keys.own.secret_key, "client secret key"));
-    LFARM_RETURN_IF_ERROR(check_curve_key(keys.server_public_key, "farm public key"));
-    socket.set(ZMQ_CURVE_PUBLICKEY, keys.own.public_key);
-    socket.set(ZMQ_CURVE_SECRETKEY, keys.own.secret_key);
-    socket.set(ZMQ_CURVE_SERVERKEY, keys.server_public_key);
+    LFARM_RETURN_IF_ERROR(use_client_keys(socket, *options.keys));
     state->monitor.set_has_keys();
   }
   if (zmq_connect(socket.get(), options.endpoint.c_str()) != 0) {
     return invalid_input(cat("cannot connect to ", options.endpoint, ": ",
                              zmq_strerror(zmq_errno()), "; check the farm's address"));
   }
-  if (starts_with(options.endpoint, "inproc://")) state->monitor.assume_ready();
+  if (options.endpoint.starts_with("inproc://")) state->monitor.assume_ready();
   state->endpoint = std::move(options.endpoint);
   state->protocol = options.protocol;
   state->version = options.protocol.min;

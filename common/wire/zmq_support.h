@@ -1,5 +1,5 @@
 // Inside common/wire: ZeroMQ's handles with owners, and the events of a socket's connections.
-// No other component may include this header: it brings ZeroMQ's own.
+// No component outside may include this header: it brings ZeroMQ's own.
 #pragma once
 
 #include <zmq.h>
@@ -136,6 +136,21 @@ inline bool receive_frames(void* socket, size_t max, std::vector<std::shared_ptr
     if (!more) return true;
   }
 }
+
+// ---- What sockets of all kinds begin with, in socket.cc
+
+void set_common_options(ZmqSocket& socket, std::string_view endpoint);
+// Of a failed bind, by its error number.
+Error cannot_listen(const std::string& endpoint, int error);
+// The farm's side of CURVE. kInvalidInput when a key is malformed.
+Status use_server_keys(ZmqSocket& socket, const KeyPair& keys);
+// The peer's side.
+Status use_client_keys(ZmqSocket& socket, const ClientKeys& keys);
+// kInvalidInput when a listening socket lacks what its endpoint needs; `has_keys` and `has_list`
+// say what was given.
+Status check_listening(const std::string& endpoint, bool has_keys, bool has_list);
+// kInvalidInput when the endpoint is on another machine and there are no keys.
+Status check_connecting(const std::string& endpoint, bool has_keys);
 
 // Lets one line a second through and counts the rest. Not thread-safe.
 class LogThrottle {
