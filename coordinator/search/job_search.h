@@ -11,7 +11,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "common/base/result.h"
@@ -42,8 +41,8 @@ struct CandidateFacts {
   uint64_t id = 0;             // dense, in the order of proposal
   common::Digest fingerprint;  // of the program; equal candidates are sent once
   int region = -1;             // that the program computes; -1: the whole graph
-  // How the program was found: "plain", "seed", "crossover", ...; a literal.
-  std::string_view origin;
+  // How the program was found: "plain", "seed", "crossover", ...
+  std::string origin;
   double predicted_ns = 0;  // from kernels measured so far and predictions for the others
 };
 

@@ -10,7 +10,7 @@
 #include "common/wire/ir_codec.h"
 #include "coordinator/service/inspect/state_command.h"
 #include "coordinator/service/journal/finish.h"
-#include "coordinator/service/journal/search_steps.h"
+#include "coordinator/service/journal/steps_inside.h"
 #include "coordinator/service/workers/device_name.h"
 
 namespace coordinator::service {
@@ -40,11 +40,11 @@ Result<std::unique_ptr<SearchSteps>> start_again(Replay& replay, const SearchFac
     if (result != nullptr) candidate.result = *result;
     replay.candidates.push_back(std::move(candidate));
   };
-  return std::make_unique<SearchSteps>(
+  return std::make_unique<StepsInside>(
       std::move(search),
       common::NestMachine(common::machine_of(job.request.key.target), job.request.key.target.name,
                           job.start->machine),
-      std::move(measurements), SearchSteps::Known{std::move(results), job.finish_after}, observer);
+      std::move(measurements), StepsInside::Known{std::move(results), job.finish_after}, observer);
 }
 
 // How the search's outcome differs from what the job kept; empty if it does not.

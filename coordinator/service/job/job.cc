@@ -6,6 +6,7 @@
 #include "common/base/cat.h"
 #include "common/base/check.h"
 #include "common/base/log.h"
+#include "coordinator/service/journal/steps_inside.h"
 
 namespace coordinator::service {
 
@@ -135,11 +136,11 @@ void Job::start_search(std::unique_ptr<JobSearch> search, const JobStart& start,
   }
   JournalledJob earlier = std::exchange(earlier_, {});
   const common::Target& target = scope_.request.key.target;
-  auto steps = std::make_shared<SearchSteps>(
+  auto steps = std::make_shared<StepsInside>(
       std::move(search),
       common::NestMachine(common::machine_of(target), target.name, scope_.machine),
       std::move(measurements),
-      SearchSteps::Known{std::move(earlier.results), earlier.finish_after});
+      StepsInside::Known{std::move(earlier.results), earlier.finish_after});
   scope_.status = steps->status();
   scope_.record.prepared(steps->preparation(), scope_.env.clock.now_ns());
   phase_.emplace<SearchRun>(scope_, programs_, interim_, events(), std::move(steps),

@@ -113,46 +113,6 @@ Result<JobRequest> decode_request(const std::string& text) {
   }
 }
 
-// A result: kind, fingerprint, the worker's name to the end of the line; then a TaskResult message.
-std::string encode_result(const ResultKey& key, const CandidateResult& result) {
-  common::TaskResult message;
-  message.outcome = result.outcome;
-  message.message = result.message;
-  message.busy_ms = result.busy_ms;
-  if (result.outcome == common::TaskOutcome::kOk) {
-    message.report = common::encode_task_report(result.report);
-  }
-  std::string record = cat(static_cast<int>(key.first), ' ', key.second.hex(), ' ', result.worker);
-  record += '\n';
-  record += common::as_text(common::encode(message));
-  return record;
-}
-
-Result<std::pair<ResultKey, CandidateResult>> decode_result(const std::string& record) {
-  constexpr size_t kWorkerAt = 2 + 64 + 1;  // behind one digit and a digest
-  size_t line = record.find('\n');
-  if (line == std::string::npos || line < kWorkerAt || record[0] < '0' ||
-      record[0] > '0' + static_cast<int>(common::TaskKind::kComparison)) {
-    return common::corrupt("a result's head is damaged");
-  }
-  auto fingerprint = Digest::parse(std::string_view(record).substr(2, 64));
-  if (!fingerprint) return common::corrupt("a result's fingerprint is damaged");
-  LFARM_ASSIGN_OR_RETURN(common::Message message,
-                         common::decode(common::as_bytes(record).subspan(line + 1)));
-  auto* body = std::get_if<common::TaskResult>(&message);
-  if (body == nullptr) return common::corrupt("a result holds another message");
-  CandidateResult result;
-  result.outcome = body->outcome;
-  result.message = body->message;
-  result.busy_ms = body->busy_ms;
-  result.worker = record.substr(kWorkerAt, line - kWorkerAt);
-  if (result.outcome == common::TaskOutcome::kOk) {
-    LFARM_ASSIGN_OR_RETURN(result.report, common::decode_task_report(body->report));
-  }
-  return std::make_pair(ResultKey{static_cast<common::TaskKind>(record[0] - '0'), *fingerprint},
-                        std::move(result));
-}
-
 Result<JobStart> decode_start(std::string_view bytes, bool has_machine) {
   cache::FieldReader reader(bytes);
   JobStart start;
@@ -214,7 +174,7 @@ Status take(const std::string& record, JournalledJob& job) {
     job.finish_after = static_cast<int64_t>(reader.u64());
     return reader.done() ? Status() : common::corrupt("a search's end is damaged");
   }
-  LFARM_ASSIGN_OR_RETURN(auto result, decode_result(record));
+  LFARM_ASSIGN_OR_RETURN(auto result, parse_result_record(record));
   job.results.insert_or_assign(result.first, std::move(result.second));
   return {};
 }
@@ -244,6 +204,46 @@ Result<JournalledJob> parse_records(std::span<const cache::JobRecord> records) {
 
 }  // namespace
 
+// A result: kind, fingerprint, the worker's name to the end of the line; then a TaskResult message.
+std::string result_record(const ResultKey& key, const CandidateResult& result) {
+  common::TaskResult message;
+  message.outcome = result.outcome;
+  message.message = result.message;
+  message.busy_ms = result.busy_ms;
+  if (result.outcome == common::TaskOutcome::kOk) {
+    message.report = common::encode_task_report(result.report);
+  }
+  std::string record = cat(static_cast<int>(key.first), ' ', key.second.hex(), ' ', result.worker);
+  record += '\n';
+  record += common::as_text(common::encode(message));
+  return record;
+}
+
+Result<std::pair<ResultKey, CandidateResult>> parse_result_record(const std::string& record) {
+  constexpr size_t kWorkerAt = 2 + 64 + 1;  // behind one digit and a digest
+  size_t line = record.find('\n');
+  if (line == std::string::npos || line < kWorkerAt || record[0] < '0' ||
+      record[0] > '0' + static_cast<int>(common::TaskKind::kComparison)) {
+    return common::corrupt("a result's head is damaged");
+  }
+  auto fingerprint = Digest::parse(std::string_view(record).substr(2, 64));
+  if (!fingerprint) return common::corrupt("a result's fingerprint is damaged");
+  LFARM_ASSIGN_OR_RETURN(common::Message message,
+                         common::decode(common::as_bytes(record).subspan(line + 1)));
+  auto* body = std::get_if<common::TaskResult>(&message);
+  if (body == nullptr) return common::corrupt("a result holds another message");
+  CandidateResult result;
+  result.outcome = body->outcome;
+  result.message = body->message;
+  result.busy_ms = body->busy_ms;
+  result.worker = record.substr(kWorkerAt, line - kWorkerAt);
+  if (result.outcome == common::TaskOutcome::kOk) {
+    LFARM_ASSIGN_OR_RETURN(result.report, common::decode_task_report(body->report));
+  }
+  return std::make_pair(ResultKey{static_cast<common::TaskKind>(record[0] - '0'), *fingerprint},
+                        std::move(result));
+}
+
 std::string journal_name(farm::JobId job) { return cat(kOpenPrefix, job); }
 
 void journal_job(cache::Changes& changes, const JobRequest& request, common::ByteView graph) {
@@ -271,7 +271,7 @@ void journal_start(cache::Changes& changes, farm::JobId job, uint64_t n, const J
 
 void journal_result(cache::Changes& changes, farm::JobId job, uint64_t n, const ResultKey& key,
                     const CandidateResult& result) {
-  append(changes, job, kFirstRecord + n, encode_result(key, result));
+  append(changes, job, kFirstRecord + n, result_record(key, result));
 }
 
 void journal_answers(cache::Changes& changes, farm::JobId job, uint64_t n,

@@ -103,6 +103,12 @@ void journal_tuning_records(
 void journal_finish(cache::Changes& changes, farm::JobId job, uint64_t n, int64_t candidates);
 void journal_removal(cache::Changes& changes, farm::JobId job);
 
+// The record of one result, as journal_result() writes it, and its inverse: kCorrupt when it is
+// damaged. Spans are left out: no search looks at them.
+std::string result_record(const ResultKey& key, const CandidateResult& result);
+common::Result<std::pair<ResultKey, CandidateResult>> parse_result_record(
+    const std::string& record);
+
 // What the records of a job's journal say, in their order, without damaged ones. kCorrupt when its
 // request or graph is damaged.
 common::Result<JournalledJob> parse_journal(farm::JobId job,

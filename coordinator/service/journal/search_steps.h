@@ -1,16 +1,14 @@
 // One job's search, taken forward in steps on a background thread: decoding genomes to programs
-// costs milliseconds a candidate, which the event loop does not have.
+// costs milliseconds a candidate, which the event loop does not have. The search itself is in this
+// process (steps_inside.h) or in a searcher's (coordinator/service/searchers).
 #pragma once
 
-#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
-#include "common/schedule/kernel_nest.h"
-#include "common/wire/socket.h"
 #include "coordinator/service/journal/job_course.h"
 #include "coordinator/service/journal/job_journal.h"
 
@@ -43,44 +41,18 @@ struct StepResult {
   std::map<common::Digest, TuningRecord> tuning_records;
 };
 
-// Sees every candidate that the search proposes, and the result when it is known already.
-using ProposalObserver = std::function<void(const CandidateTask&, const CandidateResult*)>;
-
 // Used by one thread at a time.
 class SearchSteps {
  public:
-  // What an earlier coordinator's journal says.
-  struct Known {
-    KnownResults results;  // answered from here: workers are not asked again
-    std::optional<int64_t> finish_after;
-  };
-  // `machine`: that the candidates are for.
-  SearchSteps(std::unique_ptr<JobSearch> search, const common::NestMachine& machine,
-              std::shared_ptr<JobMeasurements> measurements, Known known,
-              ProposalObserver observer = {});
-
-  // Errors are bugs of the search or a lack of memory.
-  common::Result<StepResult> advance(StepRequest request);
-  const std::vector<StageTime>& preparation() const { return search_->preparation(); }
-  SearchStatus status() const { return search_->status(); }
-
- private:
-  StepResult advance_unguarded(StepRequest& request);
-  std::shared_ptr<const Candidate> make_ready(CandidateTask task, Proposal& proposal);
-  bool answer_from_known(const CandidateTask& candidate, const ResultKey& key, Proposal& proposal);
-  int proposals_before_end(int wanted);
-
-  struct EncodedGraph {
-    std::shared_ptr<const common::Graph> graph;  // keeps its address from being used again
-    common::Digest digest;
-    common::SharedBytes bytes;
-  };
-  std::shared_ptr<JobMeasurements> measurements_;
-  std::unique_ptr<JobSearch> search_;  // goes before the measurements it reads
-  common::NestMemo nests_;
-  Known known_;
-  ProposalObserver observer_;
-  std::unordered_map<const common::Graph*, EncodedGraph> graphs_;
+  virtual ~SearchSteps() = default;
+  // Errors are bugs of the search, a lack of memory, or searchers that were lost one after another.
+  virtual common::Result<StepResult> advance(StepRequest request) = 0;
+  // How long the preparation took, by stage.
+  virtual const std::vector<StageTime>& preparation() const = 0;
+  // As of the last step.
+  virtual SearchStatus status() const = 0;
+  // Whether a step is waited for rather than worked on.
+  virtual bool is_apart() const { return false; }
 };
 
 }  // namespace coordinator::service
