@@ -84,7 +84,7 @@ const std::vector<Rooms>& rooms() {
       {"coordinator/search/",
        {"cost/", "memory/", "partition/", "fusion/", "genes/", "records/", "space/", "strategy/", ""}},
       {"coordinator/service/",
-       {"loop/", "observe/", "workers/", "shards/", "plans/", "sharing/", "journal/", "job/",
+       {"loop/", "observe/", "workers/", "shards/", "plans/", "sharing/", "journal/", "searchers/", "job/",
         "jobs/", "inspect/", "", "web/", "command/"}},
       {"worker/agent/", {"observe/", ""}},
       {"worker/codegen/cuda/", {"text/", "attention/", "tile/", ""}},

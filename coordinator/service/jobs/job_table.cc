@@ -327,7 +327,7 @@ Result<Job*> JobTable::make(const common::Principal& who, const common::Submit& 
   job.budget_candidates = request.budget_candidates;
   job.budget_ms = request.budget_ms;
   if (job.budget_candidates == 0 && job.budget_ms == 0) {
-    job.budget_candidates = static_cast<uint64_t>(env_.options.budget_candidates);
+    job.budget_candidates = static_cast<uint64_t>(env_.options.limits.budget_candidates);
   }
   job.seed = request.seed;
   job.max_wait_ms = request.max_wait_ms;

@@ -44,6 +44,15 @@ struct ShardingOptions {
   int64_t replicas = 0;          // of the server, that must have a change before it counts
 };
 
+// Searches in processes of their own (coordinator/service/searchers).
+struct SearcherOptions {
+  std::string listen;         // where searchers connect; empty: all searches are in this process
+  int64_t open_ms = 900'000;  // a searcher that says nothing for so long while it prepares a search
+  int64_t step_ms = 120'000;  // or takes a step of it has lost it,
+  int64_t silence_ms = 5'000;    // and one that says nothing at all, everything
+  int64_t seat_wait_ms = 2'000;  // for another searcher, before a search goes on in this process
+};
+
 // Who may connect, and what the farm signs with.
 struct AccessOptions {
   // Transport security; always on where the endpoint is reachable from other machines.
@@ -73,6 +82,7 @@ struct ServiceLimits {
   size_t searches_max = 4;  // at a time; other jobs wait their turn
   // Of one tenant, where clients have keys; 0: all but one, so that another's job waits for none.
   size_t tenant_searches_max = 0;
+  int64_t budget_candidates = 64;                     // of a job that gives no budget at all
   size_t jobs_max = 4'096;                            // searching or waiting
   size_t tenant_jobs_max = 1'024;                     // of one tenant
   size_t subscribers_max = 16'384;                    // clients' requests that wait for one job
@@ -105,13 +115,13 @@ struct ServiceOptions {
   common::ProtocolRange protocol = common::kProtocolsSpoken;
 
   farm::Config farm;
-  int64_t budget_candidates = 64;  // of a job that gives no budget at all
   ServiceTimes times;
   ServiceLimits limits;
   KeptLimits kept;
   BackupOptions backups;
   SharedTierOptions shared;
   ShardingOptions sharding;
+  SearcherOptions searchers;
   SearchFactory create_search;
 
   // How long a request waits for a worker of its target, by the wait it asks for (0: the farm's).

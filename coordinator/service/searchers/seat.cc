@@ -1,0 +1,49 @@
+#include "coordinator/service/searchers/seat.h"
+
+#include <chrono>
+#include <utility>
+
+#include "common/base/cat.h"
+
+namespace coordinator::service {
+
+void SeatInbox::deliver(common::SharedBytes frame) {
+  {
+    std::lock_guard lock(mutex_);
+    if (is_closed_) return;
+    frames_.push_back(std::move(frame));
+  }
+  changed_.notify_one();
+}
+
+void SeatInbox::close(std::string reason) {
+  {
+    std::lock_guard lock(mutex_);
+    if (is_closed_) return;
+    is_closed_ = true;
+    reason_ = std::move(reason);
+  }
+  changed_.notify_one();
+}
+
+common::Result<common::SharedBytes> SeatInbox::take(int64_t wait_ms) {
+  std::unique_lock lock(mutex_);
+  bool came = changed_.wait_for(lock, std::chrono::milliseconds(wait_ms),
+                                [this] { return is_closed_ || !frames_.empty(); });
+  if (!frames_.empty()) {
+    common::SharedBytes frame = std::move(frames_.front());
+    frames_.pop_front();
+    return frame;
+  }
+  if (came) return common::unavailable(reason_);
+  return common::unavailable(common::cat("it has said nothing for ", wait_ms, " ms"));
+}
+
+common::Result<Seat::Received> Seat::receive(int64_t wait_ms) {
+  LFARM_ASSIGN_OR_RETURN(common::SharedBytes bytes, inbox_->take(wait_ms));
+  auto frame = parse_frame(common::as_text(bytes.bytes));
+  if (!frame.ok()) return common::unavailable(frame.error().message);
+  return Received{std::move(bytes), *frame};
+}
+
+}  // namespace coordinator::service
