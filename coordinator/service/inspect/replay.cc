@@ -21,7 +21,7 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
-Result<std::unique_ptr<SearchSteps>> start_again(Replay& replay, const SearchFactory& create_search,
+Result<std::unique_ptr<StepsInside>> start_again(Replay& replay, const SearchFactory& create_search,
                                                  KnownResults results) {
   const JournalledJob& job = replay.job;
   if (!job.start) return common::corrupt("its journal does not say what its search began with");
@@ -69,7 +69,7 @@ Result<Replay> replay_job(cache::Store& store, farm::JobId id, const SearchFacto
                                    replay.job.request.key.epoch, ", this is epoch ",
                                    common::kCompilerEpoch));
   }
-  LFARM_ASSIGN_OR_RETURN(std::unique_ptr<SearchSteps> steps,
+  LFARM_ASSIGN_OR_RETURN(std::unique_ptr<StepsInside> steps,
                          start_again(replay, create_search, std::move(replay.job.results)));
   StepRequest ask;
   ask.candidates = 1;  // no worker is there: the first one that a worker would get ends the replay
