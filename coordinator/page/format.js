@@ -1,24 +1,20 @@
 // Numbers as people read them.
 
-export function duration(ns) {
-  if (!(ns > 0)) return '–';
-  const units = [['ns', 1], ['µs', 1e3], ['ms', 1e6], ['s', 1e9]];
-  let [name, size] = units[0];
-  for (const unit of units) {
-    if (ns >= unit[1]) [name, size] = unit;
-  }
-  if (name === 's' && ns >= 120e9) return span(ns / 1e6);
-  const value = ns / size;
-  return `${value >= 100 || size === 1 ? Math.round(value) : value.toPrecision(3)} ${name}`;
+// Three significant digits and a unit; halves are rounded up. As common/base/units.cc prints.
+function scaled(value, unit) {
+  const digits = value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
+  const ones = 10 ** digits;
+  return `${(Math.floor(value * ones + 0.5) / ones).toFixed(digits)} ${unit}`;
 }
 
-// Of the clock on the wall: "4 s", "3 min 20 s", "2 h 5 min".
-export function span(ms) {
-  if (!(ms >= 0)) return '–';
-  if (ms < 1000) return `${Math.round(ms)} ms`;
-  const seconds = Math.round(ms / 1000);
-  if (ms < 10_000) return `${(ms / 1000).toFixed(1)} s`;
-  if (seconds < 60) return `${seconds} s`;
+// "77.9 us", "1.23 ms", "7.80 s", "3 min 20 s", "2 h 5 min", "4 d 5 h"; what nobody knows is 0.
+export function duration(ns) {
+  if (!(ns > 0)) return '–';
+  if (ns < 999.5) return scaled(ns, 'ns');
+  if (ns < 999.5e3) return scaled(ns / 1e3, 'us');
+  if (ns < 999.5e6) return scaled(ns / 1e6, 'ms');
+  if (ns < 119.5e9) return scaled(ns / 1e9, 's');
+  const seconds = Math.floor(ns / 1e9 + 0.5);
   const minutes = Math.floor(seconds / 60);
   if (minutes < 60) return `${minutes} min ${seconds % 60} s`;
   const hours = Math.floor(minutes / 60);
@@ -26,15 +22,23 @@ export function span(ms) {
   return `${Math.floor(hours / 24)} d ${hours % 24} h`;
 }
 
+// Of the clock on the wall, where 0 is a time too.
+export function span(ms) {
+  if (!(ms >= 0)) return '–';
+  return ms === 0 ? '0 s' : duration(ms * 1e6);
+}
+
+// "12 bytes", "12.3 MiB".
 export function bytes(count) {
-  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
-  let value = count;
+  if (count < 1024) return `${count} bytes`;
+  const units = ['KiB', 'MiB', 'GiB', 'TiB'];
+  let value = count / 1024;
   let unit = 0;
   while (value >= 1024 && unit < units.length - 1) {
     value /= 1024;
     unit += 1;
   }
-  return `${unit === 0 || value >= 100 ? Math.round(value) : value.toFixed(1)} ${units[unit]}`;
+  return scaled(value, units[unit]);
 }
 
 const grouped = new Intl.NumberFormat('en');
