@@ -18,6 +18,7 @@
 #include "clients/runtime/session.h"
 #include "common/base/cat.h"
 #include "common/base/files.h"
+#include "common/base/log.h"
 #include "common/ir/hlir/graph_hash.h"
 
 using clients::guarded;
@@ -161,6 +162,7 @@ lfarm_status lfarm_session_open(const lfarm_options* options, lfarm_session** se
 lfarm_status lfarm_session_open_with(const lfarm_options* options, const lfarm_allocator* allocator,
                                      lfarm_session** session, lfarm_error** error) {
   return guarded(error, [&]() -> Status {
+    common::log_init_library();
     lfarm_options full = full_options(options);
     LFARM_ASSIGN_OR_RETURN(clients::SessionOptions wanted, session_options(full, allocator));
     LFARM_ASSIGN_OR_RETURN(auto opened, clients::Session::open(std::move(wanted)));

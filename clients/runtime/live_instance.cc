@@ -133,6 +133,7 @@ Status LiveInstance::change_over(Variant& variant, Loaded loaded) {
   retire(variant);
   variant.instance = std::move(fresh);
   variant.plan = variant.coming;
+  common::log_info("an instance runs by a plan", {{"plan", variant.plan->id.short_hex()}});
   return {};
 }
 

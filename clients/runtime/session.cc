@@ -165,6 +165,8 @@ std::shared_ptr<const PlanRequest> Session::request(const PlanKey& key,
 void Session::look_on_disk(PlanRequest* request) {
   SharedPlan plan = find_on_disk(request->key_);
   if (plan) request->offer(plan);
+  common::log_info(plan ? "a plan lies on this machine's disk" : "the farm is asked for a plan",
+                   {{"key", request->key_.digest().short_hex()}});
   std::lock_guard<std::mutex> lock(mutex_);
   if (!link_) link_ = std::make_unique<LiveLink>(*this);
   link_->wake();
@@ -223,6 +225,9 @@ void Session::fetch(PlanRequest* request) {
     Status fetched = fetch_once(request);
     if (fetched.ok()) break;
     bool again = may_pass(fetched.error().code);
+    common::log_info(
+        cat(again ? "there is no plan yet: " : "there is no plan: ", fetched.error().message),
+        {{"key", request->key_.digest().short_hex()}});
     request->fail(fetched, !again);
     if (!again || !pause(pause_for)) break;
     pause_for = std::min(2 * pause_for, kRetryLast);
@@ -266,6 +271,7 @@ Status Session::ask_farm(PlanRequest* request) {
     if (job != 0 && !keeps_searches_ && !check_open().ok()) (void)farm->cancel(job);
     return found.error();
   }
+  common::log_info("the farm gave a plan", {{"key", request->key_.digest().short_hex()}});
   request->offer(std::move(*found));
   return {};
 }

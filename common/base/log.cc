@@ -3,11 +3,14 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <memory>
+#include <mutex>
 
 #include "common/base/cat.h"
+#include "common/base/log_levels.h"
 
 namespace common {
 namespace {
@@ -17,10 +20,26 @@ constexpr const char* kTextPattern = "%Y-%m-%dT%H:%M:%S.%e %n[%P] %l %v";
 constexpr const char* kJsonPattern =
     R"({"time":"%Y-%m-%dT%H:%M:%S.%eZ","level":"%l","process":"%n","pid":%P,%v})";
 
-// Of the one logger of the process.
-std::atomic<LogFormat>& format_in_use() {
-  static std::atomic<LogFormat> format{LogFormat::kText};
-  return format;
+// What log_init() set. The logger is not spdlog's default one, which may be that of a program that
+// liblfarm is in.
+struct Settings {
+  LogFormat format = LogFormat::kText;
+  LogLevel level = LogLevel::kInfo;
+  LogLevels levels;
+  std::shared_ptr<spdlog::logger> keep;
+  std::atomic<spdlog::logger*> logger{nullptr};  // set last
+};
+Settings& settings() {
+  static Settings all;
+  return all;
+}
+
+// "clients/runtime/session.cc", wherever this was built.
+std::string_view from_root(std::string_view file) {
+  constexpr std::string_view kThisFile = __FILE__, kPath = "common/base/log.cc";
+  constexpr size_t kRoot = kThisFile.size() - kPath.size();
+  bool is_ours = file.size() > kRoot && file.substr(0, kRoot) == kThisFile.substr(0, kRoot);
+  return is_ours ? file.substr(kRoot) : file;
 }
 
 spdlog::level::level_enum to_spdlog(LogLevel level) {
@@ -99,6 +118,23 @@ std::string from_environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
+void set_up(std::string_view process_name, LogLevel level, LogFormat format) {
+  bool is_json = format == LogFormat::kJson;
+  Settings& all = settings();
+  all.format = format;
+  all.level = parse_log_level(from_environment("LFARM_LOG")).value_or(level);
+  auto levels = LogLevels::parse(from_environment("LFARM_LOGS"));
+  all.levels = levels.ok() ? *levels : LogLevels();
+  auto sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
+  auto logger = std::make_shared<spdlog::logger>(std::string(process_name), sink);
+  logger->set_pattern(is_json ? kJsonPattern : kTextPattern,
+                      is_json ? spdlog::pattern_time_type::utc : spdlog::pattern_time_type::local);
+  logger->set_level(to_spdlog(std::min(all.level, all.levels.lowest().value_or(all.level))));
+  all.keep = logger;
+  all.logger = logger.get();
+  if (!levels.ok()) log_warning(levels.error().message);
+}
+
 }  // namespace
 
 std::optional<LogLevel> parse_log_level(std::string_view name) {
@@ -148,22 +184,30 @@ std::string log_text(LogFormat format, std::string_view message, LogFields field
 
 void log_init(std::string_view process_name, LogLevel level, std::optional<LogFormat> format) {
   if (!format) format = parse_log_format(from_environment("LFARM_LOG_FORMAT"));
-  format_in_use() = format.value_or(LogFormat::kText);
-  bool is_json = format_in_use() == LogFormat::kJson;
   // Whoever this process starts writes to the same place.
-  ::setenv("LFARM_LOG_FORMAT", is_json ? "json" : "text", 1);
-  auto sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
-  auto logger = std::make_shared<spdlog::logger>(std::string(process_name), sink);
-  logger->set_pattern(is_json ? kJsonPattern : kTextPattern,
-                      is_json ? spdlog::pattern_time_type::utc : spdlog::pattern_time_type::local);
-  logger->set_level(to_spdlog(parse_log_level(from_environment("LFARM_LOG")).value_or(level)));
-  spdlog::set_default_logger(logger);
+  ::setenv("LFARM_LOG_FORMAT", format == LogFormat::kJson ? "json" : "text", 1);
+  set_up(process_name, level, format.value_or(LogFormat::kText));
 }
 
-void log(LogLevel level, std::string_view message, LogFields fields) {
-  auto* logger = spdlog::default_logger_raw();
-  if (!logger->should_log(to_spdlog(level))) return;
-  std::string text = log_text(format_in_use(), message, fields);
+void log_init_library() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    if (settings().logger != nullptr) return;
+    auto format = parse_log_format(from_environment("LFARM_LOG_FORMAT"));
+    set_up("liblfarm", LogLevel::kWarning, format.value_or(LogFormat::kText));
+  });
+}
+
+void log(LogLevel level, std::string_view message, LogFields fields, const char* file) {
+  const Settings& all = settings();
+  spdlog::logger* logger = all.logger;
+  if (logger == nullptr) {  // nobody called log_init()
+    logger = spdlog::default_logger_raw();
+    if (!logger->should_log(to_spdlog(level))) return;
+  } else if (level < all.levels.of(from_root(file)).value_or(all.level)) {
+    return;
+  }
+  std::string text = log_text(all.format, message, fields);
   logger->log(to_spdlog(level), spdlog::string_view_t(text.data(), text.size()));
 }
 

@@ -44,20 +44,31 @@ using LogFields = std::initializer_list<LogField>;
 // Sets the process's name in log lines, the lowest level shown and the format. Call once, from
 // main. The environment variables LFARM_LOG (debug, info, warning, error, off) and LFARM_LOG_FORMAT
 // (text, json) stand in for what is not given here, and LFARM_LOG overrides `level` where that is
-// given. Children get the format along with the environment.
+// given. LFARM_LOGS says it component by component (log_levels.h) and wins where it says something;
+// where it is wrong, a warning is logged. Children get all of them along with the environment.
 void log_init(std::string_view process_name, LogLevel level, std::optional<LogFormat> format = {});
-void log(LogLevel level, std::string_view message, LogFields fields = {});
-inline void log_debug(std::string_view message, LogFields fields = {}) {
-  log(LogLevel::kDebug, message, fields);
+// As log_init() with warnings and errors, once, for a library in somebody's program, which has no
+// main of ours. Does nothing after log_init().
+void log_init_library();
+
+// `file`: of the caller, which decides the line's component.
+void log(LogLevel level, std::string_view message, LogFields fields = {},
+         const char* file = __builtin_FILE());
+inline void log_debug(std::string_view message, LogFields fields = {},
+                      const char* file = __builtin_FILE()) {
+  log(LogLevel::kDebug, message, fields, file);
 }
-inline void log_info(std::string_view message, LogFields fields = {}) {
-  log(LogLevel::kInfo, message, fields);
+inline void log_info(std::string_view message, LogFields fields = {},
+                     const char* file = __builtin_FILE()) {
+  log(LogLevel::kInfo, message, fields, file);
 }
-inline void log_warning(std::string_view message, LogFields fields = {}) {
-  log(LogLevel::kWarning, message, fields);
+inline void log_warning(std::string_view message, LogFields fields = {},
+                        const char* file = __builtin_FILE()) {
+  log(LogLevel::kWarning, message, fields, file);
 }
-inline void log_error(std::string_view message, LogFields fields = {}) {
-  log(LogLevel::kError, message, fields);
+inline void log_error(std::string_view message, LogFields fields = {},
+                      const char* file = __builtin_FILE()) {
+  log(LogLevel::kError, message, fields, file);
 }
 
 // What stands for a message and its fields in a line, without the line's beginning and its end.

@@ -18,6 +18,7 @@ from torch.fx import GraphModule
 
 from lfarm import graphs, training
 from lfarm.graphs import LeftToTorch, Program, Runner, gpu_of, is_capturing, lifted, meta_of
+from lfarm.logs import DYNAMO
 from lfarm.model import Instance
 from lfarm.options import session_options
 
@@ -81,6 +82,8 @@ class Compiled:
         has_weights = len(self._loaded) < _WEIGHTS_MAX
         loaded = _Loaded(self._lifted, inputs, self._options, has_weights)
         self._loaded.append(loaded)
+        DYNAMO.info("a graph of %d nodes runs by a plan", len(self.graph.graph.nodes))
+        DYNAMO.debug("its %d inputs are %s", len(inputs), [getattr(one, "shape", one) for one in inputs])
         return loaded
 
     @torch._dynamo.disable
@@ -119,6 +122,7 @@ def backend(
     one of torch's: "max-autotune" searches longer, the others say nothing that lfarm would not do
     anyway. Raises ValueError for an option or a mode that is none."""
     wanted = session_options(options, mode)
+    DYNAMO.debug("Dynamo gives a graph of %d nodes:\n%s", len(graph.graph.nodes), graph.graph)
     if training.needs_gradients(example_inputs):
         return training.compiled(graph, example_inputs, wanted)
     return Compiled(graph, wanted)

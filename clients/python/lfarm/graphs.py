@@ -19,6 +19,7 @@ from torch.fx import Graph, GraphModule, Node
 
 from lfarm import tensors
 from lfarm._native import Error
+from lfarm.logs import DYNAMO
 from lfarm.model import Instance, _shared_session
 from lfarm.written_out import written_out
 
@@ -444,6 +445,7 @@ class LeftToTorch:
         """Once for each graph."""
         if self.reason is None:
             warnings.warn(f"lfarm leaves a graph to torch{reason}", stacklevel=4)
+            DYNAMO.info("a graph is left to torch%s", reason)
             self.reason = reason.lstrip(":, ")
 
     def attempt(self, make: Callable[[], _Made]) -> Optional[_Made]:

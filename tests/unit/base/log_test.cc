@@ -5,9 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "common/base/cat.h"
+#include "common/base/log_levels.h"
 #include "common/base/random.h"
 
 namespace common {
@@ -88,6 +90,73 @@ TEST(Log, AWholeLineIsOneObject) {
   EXPECT_EQ(line["message"], "a \"worker\"\n");
   EXPECT_EQ(line["task"], 9);
   EXPECT_EQ(line["time"].get<std::string>().back(), 'Z');
+}
+
+// ---- LFARM_LOGS --------------------------------------------------------------------------------
+
+TEST(LogLevels, ComponentsAreOfFolders) {
+  auto levels = LogLevels::parse("+session, farm,-all,-store");
+  ASSERT_TRUE(levels.ok()) << levels.error().message;
+  EXPECT_EQ(levels->of("clients/runtime/session.cc"), LogLevel::kDebug);
+  EXPECT_EQ(levels->of("clients/runtime/farm/farm_client.cc"), LogLevel::kInfo);
+  EXPECT_EQ(levels->of("cache/store/store.cc"), LogLevel::kError);
+  EXPECT_EQ(levels->of("worker/agent/agent.cc"), LogLevel::kError);  // as all
+  EXPECT_EQ(levels->lowest(), LogLevel::kDebug);
+  auto some = LogLevels::parse("search");
+  ASSERT_TRUE(some.ok());
+  EXPECT_EQ(some->of("coordinator/search/job_search.cc"), LogLevel::kInfo);
+  EXPECT_EQ(some->of("coordinator/service/loop/loop.cc"), std::nullopt);
+  auto none = LogLevels::parse("");
+  ASSERT_TRUE(none.ok());
+  EXPECT_EQ(none->lowest(), std::nullopt);
+}
+
+TEST(LogLevels, UnknownComponentsAreAnsweredWithTheKnown) {
+  auto wrong = LogLevels::parse("session,+sesion");
+  ASSERT_FALSE(wrong.ok());
+  EXPECT_EQ(wrong.error().code, Code::kInvalidInput);
+  EXPECT_EQ(
+      wrong.error().message,
+      "LFARM_LOGS: no component is called 'sesion'; known are all, dynamo, farm, session, "
+      "command, store, wire, search, coordinator, worker, with + for all lines or - for errors "
+      "alone");
+}
+
+TEST(LogLevels, WinOverTheProcesssLevel) {
+  testing::internal::CaptureStderr();
+  ::setenv("LFARM_LOGS", "+session,-store", 1);
+  log_init("test", LogLevel::kWarning, LogFormat::kText);
+  log_debug("shown: session", {}, "clients/runtime/session.cc");
+  log_info("hidden: farm", {}, "clients/runtime/farm/farm_client.cc");
+  log_warning("shown: farm", {}, "clients/runtime/farm/farm_client.cc");
+  log_warning("hidden: store", {}, "cache/store/store.cc");
+  log_error("shown: store", {}, "cache/store/store.cc");
+  ::setenv("LFARM_LOGS", "nobody", 1);
+  log_init("test", LogLevel::kWarning, LogFormat::kText);
+  log_info("hidden: all");
+  ::unsetenv("LFARM_LOGS");
+  std::string text = testing::internal::GetCapturedStderr();
+  for (const char* what : {"shown: session", "shown: farm", "shown: store"}) {
+    EXPECT_NE(text.find(what), std::string::npos) << what << " is missing in\n" << text;
+  }
+  EXPECT_EQ(text.find("hidden"), std::string::npos) << text;
+  EXPECT_NE(text.find("no component is called 'nobody'"), std::string::npos) << text;
+}
+
+// The build names sources by paths of its own.
+TEST(LogLevels, AFilesPathIsTakenFromTheRoot) {
+  std::string root = __FILE__;
+  root.resize(root.size() - std::string("tests/unit/base/log_test.cc").size());
+  std::string here = root + "clients/runtime/session.cc";
+  testing::internal::CaptureStderr();
+  ::setenv("LFARM_LOGS", "session", 1);
+  log_init("test", LogLevel::kWarning, LogFormat::kText);
+  log_info("shown", {}, here.c_str());
+  log_info("hidden", {}, __FILE__);
+  ::unsetenv("LFARM_LOGS");
+  std::string text = testing::internal::GetCapturedStderr();
+  EXPECT_NE(text.find("shown"), std::string::npos) << text;
+  EXPECT_EQ(text.find("hidden"), std::string::npos) << text;
 }
 
 }  // namespace
