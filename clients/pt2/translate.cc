@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "clients/pt2/archive/archive.h"
+#include "clients/pt2/archive/node_source.h"
 #include "clients/pt2/archive/one_line.h"
 #include "clients/pt2/archive/written_inputs.h"
 #include "clients/pt2/aten/operators.h"
@@ -246,6 +247,9 @@ class Driver {
       }
     }
     for (const auto& [name, extent] : sizes_) context_.define_size(name, context_.expr_of(*extent));
+    for (const ExportNode& node : program_.graph.nodes) {
+      if (model_.class_name.empty()) model_.class_name = root_class(node);
+    }
   }
 
   // Nothing reads its results and it writes nothing: whatever it is, it can be left out.

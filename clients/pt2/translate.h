@@ -49,6 +49,7 @@ struct Model {
   // For each kCheck output of the graph, by its position: the operator that takes the indices.
   std::map<int, std::string> check_sources;
   std::string torch_version;
+  std::string class_name;  // of the module that was exported; may be empty
   // Of a model that is known by its hash: such a graph has inputs and outputs, but no nodes.
   std::optional<common::Digest> graph_hash;
 };

@@ -74,10 +74,12 @@ Status LiveInstance::add_variants(const std::vector<SizeRanges>& sizes) {
     Model narrow = *model_;
     LFARM_ASSIGN_OR_RETURN(narrow.graph, for_sizes(model_->graph, ranges));
     auto shared = std::make_shared<const Model>(std::move(narrow));
-    variants_.push_back(variant_of(ranges, shared, session_->request(shared->graph)));
+    variants_.push_back(
+        variant_of(ranges, shared, session_->request(shared->graph, shared->class_name)));
   }
   if (variants_.empty()) {
-    variants_.push_back(variant_of({}, model_, session_->request(model_->graph)));
+    variants_.push_back(
+        variant_of({}, model_, session_->request(model_->graph, model_->class_name)));
   }
   return {};
 }

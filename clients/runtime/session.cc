@@ -132,16 +132,17 @@ PlanKey Session::key_of(const common::Digest& graph_hash) const {
           std::string(common::kCompilerEpoch)};
 }
 
-std::shared_ptr<const PlanRequest> Session::request(const common::Graph& graph) {
-  return request(key_of(common::graph_hash(graph)), &graph);
+std::shared_ptr<const PlanRequest> Session::request(const common::Graph& graph,
+                                                    const std::string& name) {
+  return request(key_of(common::graph_hash(graph)), &graph, name);
 }
 
 std::shared_ptr<const PlanRequest> Session::request(const common::Digest& graph_hash) {
-  return request(key_of(graph_hash), nullptr);
+  return request(key_of(graph_hash), nullptr, "");
 }
 
-std::shared_ptr<const PlanRequest> Session::request(const PlanKey& key,
-                                                    const common::Graph* graph) {
+std::shared_ptr<const PlanRequest> Session::request(const PlanKey& key, const common::Graph* graph,
+                                                    const std::string& name) {
   common::Digest id = key.digest();
   // What nobody may search for is another request.
   if (graph == nullptr) id = common::Hasher().text("without graph").digest(id).finish();
@@ -152,6 +153,7 @@ std::shared_ptr<const PlanRequest> Session::request(const PlanKey& key,
     if (!known) {
       known = std::make_shared<PlanRequest>();
       known->key_ = key;
+      known->name_ = name;
       // Canonical, so that it is the same blob whatever the model's names are.
       if (graph != nullptr) known->graph_ = common::canonical(*graph);
     }
@@ -210,6 +212,7 @@ SharedPlan Session::find_on_disk(const PlanKey& key) {
 PlanQuery Session::query_of(const PlanRequest& request) const {
   PlanQuery query;
   query.search.key = request.key_;
+  query.search.name = request.name_;
   query.search.budget_candidates = options_.budget_candidates;
   query.search.budget_ms = options_.budget_ms;
   query.takes_any_seed = true;

@@ -82,6 +82,7 @@ class PlanRequest {
   // To ask with.
   common::PlanKey key_;
   std::optional<common::Graph> graph_;  // empty where only its hash is known
+  std::string name_;                    // of who asked first
 };
 
 // Thread-safe. Plans come from memory, then disk, then the farm (PlanResolver); of several threads
@@ -107,7 +108,9 @@ class Session {
 
   // Never waits for a farm: what memory and disk do not have is fetched by a thread of the
   // session's own, with a search at the farm where it must be. One request a plan.
-  std::shared_ptr<const PlanRequest> request(const common::Graph& graph);
+  // `name`: what the farm calls the job; may be empty.
+  std::shared_ptr<const PlanRequest> request(const common::Graph& graph,
+                                             const std::string& name = "");
   // The same for a graph of which only its hash is known: a farm that has no plan is not asked to
   // search.
   std::shared_ptr<const PlanRequest> request(const common::Digest& graph_hash);
@@ -119,8 +122,8 @@ class Session {
   friend class LiveLink;
   SharedPlan find_on_disk(const common::PlanKey& key);
   PlanQuery query_of(const PlanRequest& request) const;
-  std::shared_ptr<const PlanRequest> request(const common::PlanKey& key,
-                                             const common::Graph* graph);
+  std::shared_ptr<const PlanRequest> request(const common::PlanKey& key, const common::Graph* graph,
+                                             const std::string& name);
   void look_on_disk(PlanRequest* request);
   void start_fetching(PlanRequest* request);
   void fetch(PlanRequest* request);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "clients/pt2/archive/node_source.h"
 #include "common/base/cat.h"
 
 namespace clients {
@@ -218,25 +219,11 @@ void append_names(const Argument& argument, std::vector<std::string>* names) {
 }
 
 std::string source_line(const ExportNode& node) {
-  std::string_view trace = node.stack_trace;
-  // Frames of installed packages say little: take the last frame outside of them.
-  std::string_view chosen;
-  for (size_t at = trace.find("File \""); at != std::string_view::npos;) {
-    size_t next = trace.find("File \"", at + 1);
-    std::string_view frame = trace.substr(at, next - at);
-    bool installed = frame.find("-packages/") != std::string_view::npos;
-    if (chosen.empty() || !installed) chosen = frame;
-    at = next;
-  }
-  size_t quote = chosen.find('"', 6);
-  size_t number = chosen.find(", line ");
-  if (chosen.empty() || quote == std::string_view::npos || number == std::string_view::npos) {
-    return "";
-  }
-  std::string_view path = chosen.substr(6, quote - 6);
-  std::string_view rest = chosen.substr(number + 7);
-  std::string_view digits = rest.substr(0, rest.find_first_not_of("0123456789"));
-  std::string out = cat(path.substr(path.rfind('/') + 1), ":", digits);
+  // Frames of installed packages say little.
+  std::string_view chosen = frame_outside(node.stack_trace, "-packages/");
+  std::string out = place_of(chosen);
+  if (out.empty()) return out;
+  std::string_view rest = chosen.substr(chosen.find(", line ") + 7);
   size_t code = rest.find('\n');
   if (code != std::string_view::npos) out += cat(": ", line_at(rest, code + 1));
   return out;

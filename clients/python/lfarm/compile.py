@@ -17,7 +17,16 @@ import torch
 from torch.fx import GraphModule
 
 from lfarm import graphs, training
-from lfarm.graphs import LeftToTorch, Program, Runner, gpu_of, is_capturing, lifted, meta_of
+from lfarm.graphs import (
+    LeftToTorch,
+    Program,
+    Runner,
+    gpu_of,
+    is_capturing,
+    lifted,
+    meta_of,
+    name_in_dynamo,
+)
 from lfarm.logs import DYNAMO
 from lfarm.model import Instance
 from lfarm.options import session_options
@@ -74,6 +83,7 @@ class Compiled:
     def __init__(self, graph: GraphModule, options: dict[str, Any]) -> None:
         self.role, self.graph, self.left = "inference", graph, LeftToTorch()
         self._lifted, self._own = lifted(graph)
+        self._lifted.meta["lfarm_name"] = name_in_dynamo()
         self._options = options
         self._loaded: list[_Loaded] = []
         graphs.compiled.add(self)

@@ -8,6 +8,7 @@ another order, such as transposed ones, are taken and returned in that order, so
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 import threading
 import warnings
@@ -235,6 +236,23 @@ class _Wrapped(torch.nn.Module):
         )
 
 
+def name_in_dynamo() -> str:
+    """What people call the code that Dynamo compiles now, to be asked by a backend: the module's class,
+    else the function. "Graph" where this version of Dynamo doesn't say."""
+    frame = sys._getframe()
+    while frame is not None:
+        scope = getattr(frame.f_locals.get("self"), "local_scope", None)
+        if isinstance(scope, dict):
+            owner = scope.get("self")
+            code = getattr(getattr(frame.f_locals["self"], "root_tx", None), "f_code", None)
+            name = getattr(code, "co_name", "")
+            if isinstance(owner, torch.nn.Module):
+                name = type(owner).__name__
+            return name if name.isidentifier() else "Graph"
+        frame = frame.f_back
+    return "Graph"
+
+
 class Program:
     """A graph with example inputs: which of them are given at a call, and how to export it.
 
@@ -307,7 +325,9 @@ class Program:
             axes = {axis: torch.export.Dim.DYNAMIC for axis, n in enumerate(sizes) if _symbol(n)}
             dynamic.append(axes or None)
             given.append(tensor)
-        module = _Wrapped(self._graph, self._sources, self.fixed, self.output_orders)
+        # Farms call the job as the exported module's class is called.
+        wrapped = type(self._graph.meta.get("lfarm_name", "Graph"), (_Wrapped,), {})
+        module = wrapped(self._graph, self._sources, self.fixed, self.output_orders)
         shapes = {"given": tuple(dynamic)} if given else None
         with torch.no_grad():
             program = torch.export.export(module, tuple(given), dynamic_shapes=shapes)

@@ -7,6 +7,7 @@
 
 #include "clients/pt2/archive/archive.h"
 #include "clients/pt2/archive/model_json.h"
+#include "clients/pt2/archive/node_source.h"
 #include "clients/pt2/archive/zip_archive.h"
 #include "common/base/files.h"
 #include "tests/paths/paths.h"
@@ -130,6 +131,36 @@ TEST(Archive, ReadsStateAndSourceLines) {
   EXPECT_EQ(source_line(unbind),
             "make_models.py:223: q, k, v = s.qkv(x).view(b, t, 3, s.h, d // s.h)"
             ".permute(2, 0, 3, 1, 4)");
+}
+
+// A library's line says more than that of the script that calls the library.
+TEST(Archive, PlacesAreOutsideOfPyTorch) {
+  ExportNode node;
+  node.stack_trace =
+      "File \"/home/me/export.py\", line 9, in forward\n    return self.m(x)\n"
+      "  File \"/usr/lib/python3/dist-packages/transformers/modeling_llama.py\", line 389, in "
+      "forward\n"
+      "    x = self.embed(x)\n"
+      "  File \"/usr/lib/python3/dist-packages/torch/nn/modules/sparse.py\", line 189, in forward\n"
+      "    return F.embedding(";
+  EXPECT_EQ(source_place(node), "modeling_llama.py:389");
+  EXPECT_EQ(source_line(node), "export.py:9: return self.m(x)");
+  node.stack_trace = "File \"/x/a\nb.py\", line 9, in forward";
+  EXPECT_EQ(source_place(node), "") << "it would be a line of its own";
+  node.stack_trace = "no frame";
+  EXPECT_EQ(source_place(node), "");
+}
+
+TEST(Archive, TheOutermostModuleHasAClass) {
+  ExportNode node;
+  node.module_stack = "L__self__,,transformers.models.llama.LlamaForCausalLM;L__self__m,m,a.B";
+  EXPECT_EQ(root_class(node), "LlamaForCausalLM");
+  node.module_stack = "L__self__,,Mlp";
+  EXPECT_EQ(root_class(node), "Mlp");
+  node.module_stack = "L__self__,,__main__.f.<locals>.M\n";
+  EXPECT_EQ(root_class(node), "");
+  node.module_stack = "";
+  EXPECT_EQ(root_class(node), "");
 }
 
 TEST(Archive, EveryPrefixOfAnArchiveIsAnErrorNotACrash) {
