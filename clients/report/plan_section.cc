@@ -5,7 +5,7 @@
 #include "clients/report/drawing/figures.h"
 #include "clients/report/run_sections.h"
 #include "common/base/cat.h"
-#include "common/base/units.h"
+#include "common/text/units.h"
 
 namespace clients {
 

@@ -10,7 +10,7 @@
 #include "clients/report/drawing/heat_map.h"
 #include "clients/report/run_sections.h"
 #include "common/base/cat.h"
-#include "common/base/units.h"
+#include "common/text/units.h"
 
 namespace clients {
 

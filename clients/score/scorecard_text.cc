@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/base/cat.h"
-#include "common/base/units.h"
+#include "common/text/units.h"
 
 namespace clients {
 

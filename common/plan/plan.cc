@@ -5,7 +5,6 @@
 #include <ctime>
 
 #include "common/base/cat.h"
-#include "common/base/units.h"
 #include "common/ir/hlir/graph_hash.h"
 #include "common/ir/hlir/sizes.h"
 #include "common/ir/llir/call_flow.h"
@@ -13,6 +12,7 @@
 #include "common/plan/io_profile.h"
 #include "common/plan/run_memory.h"
 #include "common/plan/speedup.h"
+#include "common/text/units.h"
 
 namespace common {
 namespace {

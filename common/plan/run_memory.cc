@@ -4,9 +4,9 @@
 #include <map>
 
 #include "common/base/cat.h"
-#include "common/base/units.h"
 #include "common/ir/hlir/sizes.h"
 #include "common/ir/llir/in_place.h"
+#include "common/text/units.h"
 
 namespace common {
 namespace {

@@ -13,7 +13,7 @@
 #include "common/plan/policy.h"
 #include "coordinator/search/finalists.h"
 #include "coordinator/search/interim.h"
-#include "coordinator/search/memory_bound.h"
+#include "coordinator/search/memory/memory_bound.h"
 #include "coordinator/search/partition/search_sizes.h"
 #include "coordinator/search/search_outcome.h"
 #include "coordinator/search/searched_regions.h"

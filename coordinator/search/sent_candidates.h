@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "coordinator/search/job_search.h"
-#include "coordinator/search/memory_bound.h"
+#include "coordinator/search/memory/memory_bound.h"
 #include "coordinator/search/strategy/region_search.h"
 
 namespace coordinator {

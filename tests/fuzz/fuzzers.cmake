@@ -4,7 +4,7 @@ lfarm_fuzz(pickle SOURCE pickle_fuzz.cc COMPONENTS clients/pt2 common/base)
 lfarm_fuzz(archive SOURCE archive_fuzz.cc COMPONENTS clients/pt2 common/base common/ir)
 lfarm_fuzz(message SOURCE message_fuzz.cc COMPONENTS common/wire)
 lfarm_fuzz(graph SOURCE graph_fuzz.cc COMPONENTS common/wire common/ir)
-lfarm_fuzz(plan SOURCE plan_fuzz.cc ../unit/wire/wire_samples.cc COMPONENTS common/wire common/ir)
+lfarm_fuzz(plan SOURCE plan_fuzz.cc ../unit/wire/wire_samples.cc COMPONENTS common/wire common/wire/bundle common/ir)
 lfarm_fuzz(plan_archive SOURCE plan_archive_fuzz.cc COMPONENTS clients/runtime common/base)
 lfarm_fuzz(task SOURCE task_fuzz.cc ../unit/wire/wire_samples.cc COMPONENTS common/wire common/ir)
 lfarm_fuzz(journal SOURCE journal_fuzz.cc ../unit/wire/wire_samples.cc

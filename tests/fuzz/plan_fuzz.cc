@@ -3,8 +3,8 @@
 // given to all five decoders. What decodes must encode to bytes that decode to an equal value; a
 // sealed envelope to the very same bytes, because it is signed.
 #include "common/base/check.h"
+#include "common/wire/bundle/plan_bundle.h"
 #include "common/wire/ir_codec.h"
-#include "common/wire/plan_bundle.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/unit/wire/wire_samples.h"
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "common/base/result.h"
-#include "common/base/units.h"
+#include "common/text/units.h"
 
 namespace clients {
 

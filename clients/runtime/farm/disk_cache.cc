@@ -16,7 +16,7 @@
 #include "common/base/contains.h"
 #include "common/base/files.h"
 #include "common/base/log.h"
-#include "common/wire/plan_bundle.h"
+#include "common/wire/bundle/plan_bundle.h"
 
 namespace clients {
 

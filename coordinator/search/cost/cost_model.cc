@@ -115,9 +115,9 @@ std::pair<double, double> register_tile(const ContractionSize& size, const Sched
   common::RegisterTile chosen = common::choose_register_tile(
       static_cast<int64_t>(size.rows), static_cast<int64_t>(size.columns),
       static_cast<int64_t>(lanes), terms.tile_registers > 16);
-  auto rows = static_cast<double>(values.mr != 0 ? values.mr : chosen.rows);
-  double columns = values.nr != 0 ? up(static_cast<double>(values.nr), lanes)
-                                  : static_cast<double>(chosen.vectors) * lanes;
+  auto rows = static_cast<double>(values.tile.mr != 0 ? values.tile.mr : chosen.rows);
+  double columns = values.tile.nr != 0 ? up(static_cast<double>(values.tile.nr), lanes)
+                                       : static_cast<double>(chosen.vectors) * lanes;
   return {rows, columns};
 }
 
@@ -132,9 +132,9 @@ double register_step_ns(double rows, double vectors, const VectorTerms& terms) {
 // many units. Blocks that are the generator's choice make enough of them.
 double few_units(const ContractionSize& size, const ScheduleValues& values) {
   constexpr double kThreads = 4, kRows = 96, kColumns = 256;
-  if (values.mc == 0 && values.nc == 0) return 1;
-  double rows = values.mc != 0 ? number(values.mc) : kRows;
-  double columns = values.nc != 0 ? number(values.nc) : kColumns;
+  if (values.tile.mc == 0 && values.tile.nc == 0) return 1;
+  double rows = values.tile.mc != 0 ? number(values.tile.mc) : kRows;
+  double columns = values.tile.nc != 0 ? number(values.tile.nc) : kColumns;
   double units = size.batch * std::ceil(size.rows / rows) * std::ceil(size.columns / columns);
   return up(units, kThreads) / units;
 }
@@ -146,7 +146,7 @@ double tile_ns(const KernelProfile& profile, const ScheduleValues& values,
   auto [rows, columns] = register_tile(size, values, terms, lanes);
   const double step = register_step_ns(rows, columns / lanes, terms);
   constexpr double kColumns = 256;  // of a panel, unless the schedule says otherwise
-  double panel = up(values.nc != 0 ? static_cast<double>(values.nc) : kColumns, columns);
+  double panel = up(values.tile.nc != 0 ? static_cast<double>(values.tile.nc) : kColumns, columns);
   double panels = std::ceil(size.columns / panel);
   double tiles = std::ceil(size.rows / rows) * std::ceil(size.columns / columns);
   double steps = size.is_short ? std::ceil(size.steps / terms.short_steps) : size.steps;
@@ -160,8 +160,10 @@ double tile_ns(const KernelProfile& profile, const ScheduleValues& values,
 double attention_ns(const AttentionSize& size, const ScheduleValues& values,
                     const VectorTerms& terms) {
   constexpr double kRows = 64, kKeys = 128, kSkinnyRows = 4;
-  const double block = std::min(size.rows, values.rows != 0 ? number(values.rows) : kRows);
-  const double keys = std::min(size.keys, values.keys != 0 ? number(values.keys) : kKeys);
+  const double block =
+      std::min(size.rows, values.attention.rows != 0 ? number(values.attention.rows) : kRows);
+  const double keys =
+      std::min(size.keys, values.attention.keys != 0 ? number(values.attention.keys) : kKeys);
   auto product = [&](double columns, double steps) {
     common::RegisterTile tile =
         common::choose_register_tile(static_cast<int64_t>(block), static_cast<int64_t>(columns),
@@ -199,8 +201,8 @@ double flat_ns(common::Template form, const KernelProfile& p, const ScheduleValu
     auto waste = [](int64_t step, double size) {
       return step == 0 ? 1 : up(size, static_cast<double>(step)) / size;
     };
-    multiply_ns = terms.tile_multiply_ns * waste(values.mr, p.contraction.rows) *
-                  waste(values.nr, p.contraction.columns);
+    multiply_ns = terms.tile_multiply_ns * waste(values.tile.mr, p.contraction.rows) *
+                  waste(values.tile.nr, p.contraction.columns);
   }
   return p.simple_ops * terms.simple_ns + p.row_ops * terms.row_ns + p.hard_ops * terms.hard_ns +
          p.random_reads * terms.random_ns + p.folded_reads * terms.folded_ns +
@@ -340,10 +342,10 @@ double predict_ns(const common::Kernel& kernel, const std::vector<int64_t>& symb
     values.stage = value("stage");
   }
   if (kernel.form == common::Template::kTile) {
-    values.mr = value("mr");
-    values.nr = value("nr");
-    values.mc = value("mc");
-    values.nc = value("nc");
+    values.tile.mr = value("mr");
+    values.tile.nr = value("nr");
+    values.tile.mc = value("mc");
+    values.tile.nc = value("nc");
     values.block_rows = value("block_rows");
     values.block_columns = value("block_columns");
     values.splits = value("splits");
@@ -355,8 +357,8 @@ double predict_ns(const common::Kernel& kernel, const std::vector<int64_t>& symb
     }
   }
   if (kernel.form == common::Template::kAttention) {
-    values.rows = value("rows");
-    values.keys = value("keys");
+    values.attention.rows = value("rows");
+    values.attention.keys = value("keys");
     values.block_keys = value("block_keys");
     values.block_rows = value("block_rows");
     values.splits = value("splits");

@@ -292,16 +292,16 @@ double predict_ns(const KernelTraits& traits, ScheduleCode code) {
     values.unroll = value(kUnroll);
     values.stage = value(kStage);
   } else if (is_attention) {
-    values.keys = value(kKeys);
-    values.rows = value(kRows);
+    values.attention.keys = value(kKeys);
+    values.attention.rows = value(kRows);
     values.block_keys = value(kBlockKeys);
     values.splits = value(kKeySplits);
     values.online = value(kOnline);
   } else {
-    values.mr = value(kMr);
-    values.nr = value(kNr);
-    values.mc = value(kMc);
-    values.nc = value(kNc);
+    values.tile.mr = value(kMr);
+    values.tile.nr = value(kNr);
+    values.tile.mc = value(kMc);
+    values.tile.nc = value(kNc);
     values.block_rows = value(kTileRows);
     values.block_columns = value(kTileColumns);
     values.splits = value(kTileSplits);

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "coordinator/search/job_search.h"
-#include "coordinator/search/passes.h"
+#include "coordinator/search/passes/passes.h"
 #include "coordinator/service/command/command.h"
 #include "coordinator/service/inspect/plan_work.h"
 #include "coordinator/service/inspect/replay.h"

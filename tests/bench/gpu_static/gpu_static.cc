@@ -19,7 +19,7 @@
 #include "common/ir/roll/roll.h"
 #include "common/schedule/kernel_nest.h"
 #include "coordinator/search/cost/cost_model.h"
-#include "coordinator/search/passes.h"
+#include "coordinator/search/passes/passes.h"
 #include "tests/bench/bench.h"
 #include "tests/bench/gpu_static/plan_traffic.h"
 #include "tests/bench/gpu_static/predicted_device.h"

@@ -12,7 +12,7 @@
 #include "common/base/clock.h"
 #include "common/ir/hlir/graph_hash.h"
 #include "coordinator/search/cost/cost_model.h"
-#include "coordinator/search/passes.h"
+#include "coordinator/search/passes/passes.h"
 #include "tests/bench/bench.h"
 #include "tests/bench/gpu_static/predicted_device.h"
 #include "tests/bench/gpu_verify/first_layers.h"

@@ -1,5 +1,5 @@
 // Quantities for people: if these fail, one time is printed in several ways.
-#include "common/base/units.h"
+#include "common/text/units.h"
 
 #include <gtest/gtest.h>
 

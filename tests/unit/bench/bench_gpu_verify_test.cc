@@ -7,7 +7,7 @@
 
 #include "common/ir/hlir/graph_hash.h"
 #include "common/ir/hlir/verify.h"
-#include "coordinator/search/passes.h"
+#include "coordinator/search/passes/passes.h"
 #include "tests/bench/gpu_static/predicted_device.h"
 #include "tests/bench/gpu_verify/first_layers.h"
 #include "tests/bench/gpu_verify/gpu_plans.h"

@@ -14,7 +14,7 @@
 #include "clients/runtime/farm/met_farms.h"
 #include "common/base/files.h"
 #include "common/base/log.h"
-#include "common/wire/plan_bundle.h"
+#include "common/wire/bundle/plan_bundle.h"
 #include "sealed_plan.h"
 
 namespace clients {

@@ -3,7 +3,7 @@
 
 #include "common/ir/hlir/builder.h"
 #include "common/ir/hlir/graph_hash.h"
-#include "coordinator/search/passes.h"
+#include "coordinator/search/passes/passes.h"
 #include "coordinator/search/records/kernel_times.h"
 
 namespace coordinator {

@@ -1,4 +1,4 @@
-#include "common/base/units.h"
+#include "common/text/units.h"
 
 #include <cmath>
 #include <cstdint>

@@ -1,4 +1,4 @@
-#include "coordinator/search/memory_bound.h"
+#include "coordinator/search/memory/memory_bound.h"
 
 #include <algorithm>
 #include <charconv>

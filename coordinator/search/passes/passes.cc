@@ -1,4 +1,4 @@
-#include "coordinator/search/passes.h"
+#include "coordinator/search/passes/passes.h"
 
 #include <algorithm>
 #include <iostream>

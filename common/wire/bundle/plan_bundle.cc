@@ -1,4 +1,4 @@
-#include "common/wire/plan_bundle.h"
+#include "common/wire/bundle/plan_bundle.h"
 
 #include <algorithm>
 
