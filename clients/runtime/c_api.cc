@@ -108,7 +108,7 @@ Result<clients::SessionOptions> session_options(const lfarm_options& given,
   out.access.state.path = text_of(given.state, "");
   if (out.access.state.path.empty()) out.access.state.path = common::default_state_directory();
   out.device = text_of(given.device, "auto");
-  out.policy = {text_of(given.numerics, "strict"), given.memory_bytes};
+  LFARM_ASSIGN_OR_RETURN(out.policy, common::parse_plan_policy(text_of(given.numerics, "strict")));
   out.threads = given.threads;
   out.cache_bytes = given.cache_bytes;
   out.budget_candidates = given.budget_candidates;

@@ -79,7 +79,6 @@ class Options(ctypes.Structure):
         ("budget_ms", c_uint64),
         ("sizes", c_char_p),
         ("revocations_ms", c_uint64),
-        ("memory_bytes", c_uint64),
     ]
 
 

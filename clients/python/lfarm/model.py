@@ -99,7 +99,7 @@ class Session:
             "trust": trust,
             "state": state,
             "device": device,
-            "numerics": numerics,
+            "numerics": f"{numerics},memory={memory}" if memory else numerics,
             "sizes": sizes,
         }
         for name, text in texts.items():
@@ -111,7 +111,6 @@ class Session:
         if cache_bytes is not None:
             options.cache_bytes = cache_bytes
         options.budget_candidates = budget_candidates
-        options.memory_bytes = memory
         options.budget_ms = round(budget_seconds * 1000)
         used = allocator or default_allocator(device)
         hook = None if used is None else ctypes.pointer(registry.add(used))

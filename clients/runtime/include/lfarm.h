@@ -107,10 +107,13 @@ typedef struct lfarm_options {
   const char* trust;    /* the farm's signing key; NULL: the one it had when it was first met */
   const char* state;    /* directory of keys and cached plans; NULL: as `lfarm --state` */
   const char* device;   /* "auto", "cpu", "cuda" for GPU 0, or "cuda:1" for the second GPU */
-  const char* numerics; /* "strict", or "relaxed": holds while all values are finite */
-  int32_t threads;      /* of the host, that share one call; 0: as many as the machine has */
-  int64_t deadline_ms;  /* how long lfarm_instance_create() waits for the plan */
-  uint64_t cache_bytes; /* bound on cached plans on disk; 0: none */
+  /* "strict", or "relaxed": holds while all values are finite. "strict,memory=BYTES" also bounds
+   * what a call takes for values between kernels and for scratch areas: plans compute some values
+   * again. */
+  const char* numerics;
+  int32_t threads;            /* of the host, that share one call; 0: as many as the machine has */
+  int64_t deadline_ms;        /* how long lfarm_instance_create() waits for the plan */
+  uint64_t cache_bytes;       /* bound on cached plans on disk; 0: none */
   uint64_t budget_candidates; /* of a search; 0: the farm's own */
   uint64_t budget_ms;
   /* Parts of a model's sizes that have plans of their own, which instances choose between by what
@@ -118,9 +121,6 @@ typedef struct lfarm_options {
    * are numbered as `lfarm print --stage hlir` does. NULL: one plan for all sizes. */
   const char* sizes;
   uint64_t revocations_ms; /* between looks at what the farm has revoked; 0: none */
-  /* Bound on what a call takes for values between kernels and for scratch areas, which plans keep by
-   * computing some values again; 0: as much as the fastest plan needs. */
-  uint64_t memory_bytes;
 } lfarm_options;
 LFARM_API void lfarm_options_init(lfarm_options* options);
 
