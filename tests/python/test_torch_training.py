@@ -391,3 +391,52 @@ def test_explain_lists_graphs_and_why(farm):
     (graph,) = told.graphs
     assert not graph.is_on_lfarm and "doubled" in graph.reason
     assert str(graph).startswith("inference: torch, because ")
+
+
+def saved_and_gradients(model, x, memory):
+    """Bytes that the forward graph saves under a bound (0: none), what is left of it, and gradients."""
+    from lfarm import partition
+    from torch._dynamo.backends.common import aot_autograd
+
+    divide = partition.partition_for({"memory": memory})
+    saved = []
+
+    def watched(joint, inputs, **named):
+        forward, backward = divide(joint, inputs, **named)
+        saved.append(partition.saved_bytes(forward, named["num_fwd_outputs"]))
+        return forward, backward
+
+    def as_it_is(graph, _):
+        return graph.forward
+
+    torch._dynamo.reset()
+    backend = aot_autograd(fw_compiler=as_it_is, bw_compiler=as_it_is, partition_fn=watched)
+    model.zero_grad()
+    torch.compile(model, backend=backend)(x).square().sum().backward()
+    (bytes_saved,) = saved
+    return bytes_saved, getattr(divide, "left", 0), [p.grad.clone() for p in model.parameters()]
+
+
+def test_a_bound_on_memory_saves_less_for_the_backward_graph():
+    model = nn.Sequential(nn.Linear(16, 64), nn.GELU(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 8))
+    x = torch.randn(32, 16)
+    free, _, expected = saved_and_gradients(model, x, 0)
+    for memory in (free, free // 2):
+        saved, left, gradients = saved_and_gradients(model, x, memory)
+        assert 2 * saved <= memory
+        assert left == memory - saved
+        for one, other in zip(gradients, expected):
+            torch.testing.assert_close(one, other)
+
+
+def test_training_under_a_bound_on_memory_takes_eagers_steps():
+    model = Mlp()
+    x, y = model.batch()
+    compiled = torch.compile(model, backend="lfarm", options={**OPTIONS, "memory": 64 * 1024})
+    F.cross_entropy(compiled(x), y).backward()
+    gradients = [p.grad.clone() for p in model.parameters()]
+    model.zero_grad()
+    F.cross_entropy(model(x), y).backward()
+    for one, parameter in zip(gradients, model.parameters()):
+        torch.testing.assert_close(one, parameter.grad, rtol=1e-4, atol=1e-5)
+    assert all(one.left.reason is None for one in lfarm_compile.graphs.compiled)

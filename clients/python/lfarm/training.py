@@ -14,12 +14,12 @@ from typing import Any, Callable, Iterator, Optional, Sequence
 import torch
 from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.exc import TorchDynamoException
-from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch.fx import GraphModule, Node
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from lfarm import graphs
 from lfarm.graphs import LeftToTorch, Program, Runner, Unsuited, gpu_of, graph_of, meta_of
+from lfarm.partition import BoundedPartition, partition_for
 
 _AnyGraph = Callable[..., Any]
 
@@ -192,14 +192,20 @@ def _without_mkldnn() -> Iterator[None]:
 def compiled(graph: GraphModule, inputs: Sequence[Any], options: dict[str, Any]) -> _AnyGraph:
     """The graph with its derivatives, as torch.compile's backends return it."""
 
+    partition = partition_for(options)
+
+    def planned(role: str, part: GraphModule) -> PlannedGraph:
+        is_bounded = isinstance(partition, BoundedPartition)
+        return PlannedGraph(role, part, {**options, "memory": partition.left} if is_bounded else options)
+
     def compiler(role: str) -> Callable[[GraphModule, Sequence[Any]], PlannedGraph]:
-        return lambda part, _: PlannedGraph(role, part, options)
+        return lambda part, _: planned(role, part)
 
     differentiated = aot_autograd(
         fw_compiler=compiler("forward"),
         bw_compiler=compiler("backward"),
         inference_compiler=compiler("inference"),
-        partition_fn=min_cut_rematerialization_partition,
+        partition_fn=partition,
         decompositions=_decompositions(),
     )
     try:
