@@ -7,14 +7,17 @@
 namespace common {
 namespace {
 
-// A warp's tile is `tall` rows of `wide` columns; a step is 64 of the summed axis.
+// A warp's tile, or a warpgroup's, is `tall` rows of `wide` columns; a step is 64 of the summed
+// axis.
 struct BlockSize {
   GroupedBlocks blocks;
   double tall = 64, wide = 64, stages = 3;
 };
-constexpr BlockSize kSizes[] = {{{128, 128}, 64, 64, 3}, {{64, 128}, 32, 64, 3},
-                                {{64, 64}, 32, 32, 4},   {{32, 128}, 32, 32, 4},
-                                {{32, 64}, 16, 32, 4},   {{16, 64}, 16, 16, 6}};
+constexpr BlockSize kSizes[] = {{{128, 128}, 64, 64, 3},        {{64, 128}, 32, 64, 3},
+                                {{64, 64}, 32, 32, 4},          {{32, 128}, 32, 32, 4},
+                                {{32, 64}, 16, 32, 4},          {{16, 64}, 16, 16, 6},
+                                {{128, 256, true}, 64, 256, 4}, {{128, 128, true}, 64, 128, 5},
+                                {{64, 256, true}, 64, 256, 5},  {{64, 128, true}, 64, 128, 5}};
 constexpr double kStep = 64, kHalf = 2, kWarp = 32;
 // Thread instructions of a run of rows before and after its steps, of a step, and of a chunk of 16
 // bytes that is copied. Clocks of a warp alone: until a block knows its runs, until a run's first
@@ -26,12 +29,16 @@ constexpr double kBeginClocks = 2000, kRunClocks = 1500, kStepClocks = 300, kPro
 constexpr double kElement = 40, kOperation = 5;
 constexpr int64_t kBlocksMin = 64;  // of rows, where there are as many
 constexpr double kRegisters = 80;   // beside a thread's sums
+// Of warpgroups: instructions of a step beside its copies. Multiplications and additions of a
+// processor's tensor cores in a clock.
+constexpr double kGroupStep = 40, kOperationsPerClock = 4096;
+constexpr double kGroupWarps = 4, kGroupRegisters = 60;
 
 double number(int64_t value) { return static_cast<double>(value); }
 
 const BlockSize& size_of(const GroupedBlocks& blocks) {
   for (const BlockSize& size : kSizes) {
-    if (size.blocks.rows == blocks.rows && size.blocks.columns == blocks.columns) return size;
+    if (size.blocks == blocks) return size;
   }
   return kSizes[0];
 }
@@ -55,16 +62,21 @@ GpuKernelFacts grouped_facts(const GroupedShape& shape, const GroupedBlocks& blo
   // reach every group.
   const double groups = std::min(number(shape.rows), number(shape.groups));
   const double runs = std::min(number(shape.rows), down + groups - 1);
-  // Warps without a row of the run do not multiply.
-  const double covered = std::min(runs * rows, number(shape.rows) + runs * size.tall);
-  const double warps = rows / size.tall * columns / size.wide;
+  // A run's rows are the block's first ones; warps without a row of it do not multiply.
+  const double mean = number(shape.rows) / runs;
+  const double covered = runs * std::clamp(mean + size.tall / 2, size.tall, rows);
+  const bool has_groups = blocks.has_warpgroups;
+  const double warps = rows / size.tall * columns / size.wide * (has_groups ? kGroupWarps : 1);
   GpuKernelFacts f;
   f.blocks = down * across;
   f.block_threads = warps * kWarp;
-  f.registers = size.tall * size.wide / kWarp + kRegisters;
+  f.registers =
+      has_groups ? columns / 2 + kGroupRegisters : size.tall * size.wide / kWarp + kRegisters;
   f.block_shared_bytes = size.stages * (rows + columns) * kStep * kHalf + rows * 8;
-  (shape.element_bytes == 2 ? f.tensor_operations : f.single_operations) =
-      2 * covered * across * columns * steps * kStep;
+  double& operations = has_groups                 ? f.warpgroup_operations
+                       : shape.element_bytes == 2 ? f.tensor_operations
+                                                  : f.single_operations;
+  operations = 2 * covered * across * columns * steps * kStep;
   // Matrices are read for each run, rows once for each block of columns.
   const double matrices = runs * across * columns, whole_rows = number(shape.rows) * across;
   f.sector_bytes = (matrices + whole_rows) * steps * kStep * bytes;
@@ -74,28 +86,37 @@ GpuKernelFacts grouped_facts(const GroupedShape& shape, const GroupedBlocks& blo
   const double read = (size.tall + size.wide) / 16 * kStep / 16;
   const double copies = (rows + columns) * kStep / 8 / f.block_threads;
   const double share = covered / (runs * rows);
-  const double step = kStepFixed + products * share + read + copies * kCopy;
-  f.shared_bytes_moved = covered / rows * across * steps * warps * read * 512 + f.sector_bytes;
+  const double step =
+      (has_groups ? kGroupStep : kStepFixed + products * share + read) + copies * kCopy;
+  // A warpgroup's product reads its rows and all columns of the block.
+  const double read_step =
+      has_groups ? rows / size.tall * (size.tall + columns) * kStep * kHalf : warps * read * 512;
+  f.shared_bytes_moved = covered / rows * across * steps * read_step + f.sector_bytes;
   f.thread_instructions = f.block_threads * across * (down * kFixed + runs * (kRun + steps * step));
   if (shape.row_operations > 0) {
     f.thread_instructions +=
         whole_rows * number(shape.depth) * (kElement + shape.row_operations * kOperation);
   }
   const double each = runs / down;
-  const double run_clocks = kRunClocks + steps * (kStepClocks + products * share * kProductClocks);
+  const double product_clocks = has_groups
+                                    ? 2 * share * rows * columns * kStep / kOperationsPerClock
+                                    : kStepClocks + products * share * kProductClocks;
+  const double run_clocks = kRunClocks + steps * product_clocks;
   f.wait_clocks = kBeginClocks + each * run_clocks;
   f.longest_wait_clocks = f.wait_clocks;
   f.in_flight_bytes = copies * 16 * (size.stages - 1);
   return f;
 }
 
-GroupedBlocks grouped_blocks(const std::vector<WeightedGroups>& shapes, int64_t processors) {
+GroupedBlocks grouped_blocks(const std::vector<WeightedGroups>& shapes, int64_t processors,
+                             bool may_group) {
   // Rates of one product decide for all, so that a plan's text depends on its processors alone.
   GpuMachine machine = gpu_machine_of_target("cuda-sm_90a");
   machine.processors = number(std::max<int64_t>(1, processors));
   GroupedBlocks best = kSizes[0].blocks;
   double least = 0;
   for (const BlockSize& size : kSizes) {
+    if (size.blocks.has_warpgroups && !may_group) continue;
     double ns = 0;
     for (const WeightedGroups& each : shapes) {
       ns += each.weight * gpu_kernel_time(grouped_facts(each.shape, size.blocks), machine).total_ns;

@@ -20,6 +20,9 @@ struct GroupedShape {
 
 struct GroupedBlocks {
   int64_t rows = 128, columns = 128;
+  bool has_warpgroups = false;  // multiply, not single warps
+
+  bool operator==(const GroupedBlocks&) const = default;
 };
 
 // Of the `rows` rows in all, those that a block of at most `block_rows` has: fewer where there are
@@ -30,11 +33,12 @@ Expr grouped_span(const Expr& rows, int64_t block_rows);
 GpuKernelFacts grouped_facts(const GroupedShape& shape, const GroupedBlocks& blocks);
 
 // The blocks that take least on a GPU with that many multiprocessors, by gpu_kernel_time(), over
-// all shapes.
+// all shapes. `may_group`: warpgroups may multiply.
 struct WeightedGroups {
   GroupedShape shape;
   double weight = 1;
 };
-GroupedBlocks grouped_blocks(const std::vector<WeightedGroups>& shapes, int64_t processors);
+GroupedBlocks grouped_blocks(const std::vector<WeightedGroups>& shapes, int64_t processors,
+                             bool may_group);
 
 }  // namespace common

@@ -199,6 +199,29 @@ Graph max_pool(int64_t size, int64_t channels) {
   return b.finish();
 }
 
+// Rows of tokens times the matrices of their experts, 8 of 128 a token. `members`: rows that share
+// a row of x.
+Graph experts(int64_t tokens, int64_t members, int64_t columns, int64_t depth) {
+  constexpr int64_t kExperts = 128, kChosen = 8;
+  const int64_t rows = tokens * kChosen;
+  GraphBuilder b;
+  auto i = [](int axis) { return Expr::index(axis); };
+  NodeId x = input(b, kHalf, {rows / members, depth});
+  NodeId w = input(b, kHalf, {kExperts, columns, depth});
+  NodeId expert_of = input(b, DType::kInt64, {rows});
+  NodeId order = input(b, DType::kInt64, {rows});
+  NodeId left = b.view(x, {{rows, depth}, {floor_div(i(0), Expr(members)), i(1)}, {}, 0});
+  NodeId places = b.view(expert_of, {{rows, columns, depth}, {i(0)}, {}, 0});
+  NodeId chosen = b.gather(w, {places}, {rows, columns, depth}, {{0, {}}, {-1, i(1)}, {-1, i(2)}});
+  NodeId y = b.raw({Op::kContract,
+                    kWide,
+                    {rows, columns},
+                    {left, chosen, order},
+                    ContractAttr{{0, 2}, {0, 1, 2}, {0, 1}}});
+  b.output(b.cast(y, kHalf));
+  return b.finish();
+}
+
 std::vector<NamedKernel> gpu_kernels() {
   std::vector<NamedKernel> kernels;
   auto add = [&](const char* name, Template form, const Graph& body) {
@@ -249,6 +272,9 @@ std::vector<NamedKernel> gpu_kernels() {
   add("convolution_two_apart", Template::kTile, convolution(28, 256, 256, 2));
   add("product_and_residual", Template::kTile, product_and_residual(25088, 512, 128));
   add("first_pool", Template::kLoops, max_pool(112, 64));
+  // Of a prompt of 2,048 tokens to Qwen3 30B-A3B.
+  add("experts_gate_and_up", Template::kTile, experts(2048, 8, 1536, 2048));
+  add("experts_down", Template::kTile, experts(2048, 1, 2048, 768));
   add("cache_update", Template::kScatter, cache_update());
   return kernels;
 }

@@ -109,17 +109,20 @@ GpuKernelFacts with_sort(GpuKernelFacts f, const SortSize& size) {
 }
 
 // Of rows that multiply matrices of their own, beside what follows from the product.
-GpuKernelFacts with_groups(const GpuKernelFacts& f, const ContractionSize& size) {
-  constexpr int64_t kProcessors = 132;
+GpuKernelFacts with_groups(const GpuKernelFacts& f, const ContractionSize& size,
+                           const common::GpuMachine& machine) {
   auto least = [](double value) { return std::max<int64_t>(1, whole(value)); };
   common::GroupedShape shape{least(size.rows),  least(size.groups),   least(size.columns),
                              least(size.steps), size.is_half ? 2 : 4, size.row_operations};
-  GpuKernelFacts grouped =
-      common::grouped_facts(shape, common::grouped_blocks({{shape, 1}}, kProcessors));
-  grouped.tensor_operations /= kTileTensor;
+  const bool may_group =
+      common::warpgroups_multiply(machine.target) && size.is_half && size.is_copied;
+  GpuKernelFacts grouped = common::grouped_facts(
+      shape, common::grouped_blocks({{shape, 1}}, whole(machine.processors), may_group));
   grouped.single_operations /= kTileSingle;
+  // What is moved beside the operands are results.
+  const double results = std::max(0.0, f.dram_bytes - grouped.dram_bytes);
+  grouped.sector_bytes += f.sector_bytes - f.dram_bytes + results;
   grouped.dram_bytes = f.dram_bytes;
-  grouped.sector_bytes += f.sector_bytes;
   grouped.thread_instructions += f.thread_instructions;
   return grouped;
 }
@@ -273,9 +276,6 @@ GpuKernelFacts gpu_facts(Template form, const KernelProfile& profile) {
     f.wait_clocks += std::max(profile.longest_sum, profile.contraction_ops / sums) / kSerialLoads *
                      common::kGpuMemoryClocks;
   }
-  if (form == Template::kTile && profile.contraction.groups > 0) {
-    return with_groups(f, profile.contraction);
-  }
   return form == Template::kSort ? with_sort(f, profile.sort) : f;
 }
 
@@ -288,7 +288,10 @@ double gpu_predict_ns(Template form, std::span<const WeightedProfile> profiles,
   const auto products = product_block_of(form, profiles, machine, schedule);
   double sum = 0, by_warpgroups = 0;
   for (const WeightedProfile& each : profiles) {
-    const GpuKernelFacts base = gpu_facts(form, each.profile);
+    GpuKernelFacts base = gpu_facts(form, each.profile);
+    if (form == Template::kTile && each.profile.contraction.groups > 0) {
+      base = with_groups(base, each.profile.contraction, machine);
+    }
     GpuKernelFacts facts = base;
     if (decodes) {
       facts = attention_facts(each.profile, blocks);

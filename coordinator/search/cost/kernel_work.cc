@@ -121,6 +121,8 @@ ContractionSize contraction_size(const Graph& body, const Node& node,
   if (auto form = common::grouped_form(body, id)) {
     size.rows = std::exchange(size.batch, 1);
     size.groups = size_of(form->groups, symbols);
+    const NodeId rows = node.operands[static_cast<size_t>(1 - form->matrices)];
+    size.is_copied = is_half_input(body, rows) && is_half_input(body, form->data);
     size.row_operations =
         computed_operations(body, node.operands[static_cast<size_t>(1 - form->matrices)]);
   }

@@ -228,6 +228,10 @@ double RegionSpace::gpu_contraction_cost(NodeId id, const std::vector<int64_t>& 
     profile.moved_bytes += read * static_cast<double>(size);
     profile.contraction.is_half = profile.contraction.is_half && size == 2;
   }
+  // Rows that are computed are stored before they are multiplied.
+  if (lowering == Lowering::kGrouped) {
+    profile.contraction.is_copied = profile.contraction.is_half;
+  }
   if (lowering == Lowering::kAttention) {
     profile.attention.rows = std::min(profile.contraction.rows, profile.contraction.columns);
     profile.attention.is_half = profile.contraction.is_half;

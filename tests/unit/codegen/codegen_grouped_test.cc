@@ -166,6 +166,32 @@ TEST(CodegenGrouped, EverySizeOfBlocks) {
   check_all(batch);
 }
 
+// Runs of less and of more rows than a warpgroup has, of which the last ones begin in a block's
+// last row; whole blocks of one group; and matrices along either axis.
+TEST(CodegenGrouped, WarpgroupsMultiplyRuns) {
+  if (!runs_on_gpu()) GTEST_SKIP() << "a CPU has no warpgroups";
+  Random random(36);
+  KernelBatch batch("cuda-sm_90a");
+  for (bool turned : {false, true}) {
+    for (int64_t blocks : {64064, 128128, 128256}) {
+      Product p;
+      p.is_turned = turned;
+      p.columns = 264;
+      p.depth = turned ? 72 : 136;
+      const Schedule schedule{{"warpgroups", blocks}};
+      add(batch, random, random_groups(random, 300, 3, 0, 3), p, schedule);
+      Groups g{256, 4, {}};
+      for (int64_t r = 0; r < g.rows; ++r)
+        g.of.push_back(r < 127 ? 0 : r < 128 ? 1 : r < 192 ? 2 : 3);
+      add(batch, random, g, p, schedule);
+    }
+  }
+  check_all(batch);
+  for (size_t k = 0; k < batch.size(); ++k) {
+    EXPECT_NE(batch.at(k).source.text.find("lf_wgmma_f16"), std::string::npos);
+  }
+}
+
 // The result is that of the graph whatever the order says, as long as it has each row once.
 TEST(CodegenGrouped, AnyOrderIsRight) {
   Random random(35);

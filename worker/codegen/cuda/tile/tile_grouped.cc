@@ -35,7 +35,7 @@ Expr CudaRowRuns::open(CodeWriter& writer, BodyEmitter& emitter) const {
     return cat("lf_clamp_index((int64_t)", value, ", ", writer.rare_text(size), ")");
   };
   const std::string span = writer.rare_text(common::grouped_span(product_.rows, rows_));
-  writer.line(cat("__shared__ int rows[", rows_, "], groups[", rows_, "];"));
+  writer.line(cat("__shared__ int all_rows[", 2 * rows_, "], groups[", rows_, "];"));
   writer.line(cat("const int64_t begin = m0 * ", span, ";"));
   writer.line(cat("const int count = (int)lf_min_i64(", span, ", ", writer.rare_text(product_.rows),
                   " - begin);"));
@@ -47,27 +47,36 @@ Expr CudaRowRuns::open(CodeWriter& writer, BodyEmitter& emitter) const {
   writer.line(cat("const int64_t r = ", clamped(order, product_.rows), ";"));
   Expr row = Expr::index(writer.bind_index("r", product_.rows, writer.depth()));
   std::string group = emitter.value(product_.group_of, {row}).text;
-  writer.line(cat("rows[i] = (int)r;\ngroups[i] = (int)", clamped(group, product_.groups), ";"));
+  // The last run may begin in the block's last row.
+  writer.line(cat("all_rows[i] = all_rows[i + ", rows_, "] = (int)r;\ngroups[i] = (int)",
+                  clamped(group, product_.groups), ";"));
   writer.close(cat("for (int i = threadIdx.x; i < ", rows_, "; i += ", threads_, ")"));
   writer.line("__syncthreads();");
   writer.open(true);
-  write_lines(writer,
-              cat("last = lf_run_end<", rows_, ">(groups, first);\n",
-                  "if (last > count) last = count;\n", "const int64_t matrix = groups[first];"));
+  // The run's rows become the block's first ones.
+  write_lines(
+      writer,
+      cat("end = lf_run_end<", rows_, ">(groups, start);\n", "if (end > count) end = count;\n",
+          "const int* const rows = all_rows + start;\n",
+          "const int first = 0, last = end - start;\n", "const int64_t matrix = groups[start];"));
   return Expr::index(writer.bind_index("matrix", product_.groups, writer.depth()));
 }
 
 void CudaRowRuns::close(CodeWriter& writer) const {
   // The next run loads where this one was staged.
   writer.line("__syncthreads();");
-  writer.close(cat("for (int first = 0, last; first < count; first = last)"));
+  writer.close(cat("for (int start = 0, end; start < count; start = end)"));
 }
 
 namespace {
 
-// The schedule with the sizes that suit many groups where it asks for none.
-Schedule with_blocks(Schedule schedule, const Contraction& contraction,
-                     const std::vector<common::SymbolRange>& symbols, const CudaMachine& machine) {
+// Of the schedule's parameter `warpgroups`: rows stand before three digits of columns.
+constexpr int64_t kRowsDigits = 1000;
+
+// The blocks that suit the sizes.
+common::GroupedBlocks quickest_blocks(const Contraction& contraction,
+                                      const std::vector<common::SymbolRange>& symbols,
+                                      const CudaMachine& machine, bool may_group) {
   const common::TileProblem& p = contraction.problem();
   std::vector<common::WeightedGroups> shapes;
   for (const common::WeightedSizes& each : common::priced_sizes(symbols)) {
@@ -76,19 +85,33 @@ Schedule with_blocks(Schedule schedule, const Contraction& contraction,
         {{value(p.m_size), value(contraction.group()->groups), value(p.n_size), value(p.k_size)},
          each.weight});
   }
-  common::GroupedBlocks blocks = common::grouped_blocks(shapes, machine.processors);
-  auto set = [&](std::string_view name, int64_t value) {
-    std::erase_if(schedule, [&](const auto& p) { return p.name == name; });
-    schedule.push_back({std::string(name), value});
-  };
+  return common::grouped_blocks(shapes, machine.processors, may_group);
+}
+
+// Whether operands lie in memory in chunks of 16 bytes.
+bool are_copied(const Contraction& contraction) {
+  constexpr int64_t kChunk = 8;
+  const bool runs_along_k = contraction.runs_along_k(Side::kRight);
+  return contraction.reads_chunks(Side::kLeft, true, kChunk) &&
+         contraction.reads_chunks(Side::kRight, runs_along_k, kChunk);
+}
+
+Schedule with(Schedule schedule, std::string_view name, int64_t value) {
+  std::erase_if(schedule, [&](const auto& p) { return p.name == name; });
+  schedule.push_back({std::string(name), value});
+  std::sort(schedule.begin(), schedule.end());
+  return schedule;
+}
+
+// The schedule with these blocks of single warps where it asks for none.
+Schedule with_blocks(Schedule schedule, const common::GroupedBlocks& blocks) {
   auto give = [&](std::string_view name, int64_t value) {
-    if (schedule_value(schedule, common::Template::kTile, name) == 0) set(name, value);
+    if (schedule_value(schedule, common::Template::kTile, name) != 0) return;
+    schedule = with(std::move(schedule), name, value);
   };
   give("block_columns", blocks.columns);
   give("block_rows", blocks.rows);
-  set("splits", 1);
-  std::sort(schedule.begin(), schedule.end());
-  return schedule;
+  return with(std::move(schedule), "splits", 1);
 }
 
 }  // namespace
@@ -101,13 +124,26 @@ Result<GpuFunction> emit_cuda_tile_grouped(const Graph& body, const Schedule& sc
   Contraction contraction(product);
   DType left = contraction.operand_dtype(Side::kLeft);
   bool is_half = common::is_half(left) && left == contraction.operand_dtype(Side::kRight);
-  if (auto size = given_wgmma_size(schedule); size && is_half && machine.warpgroups) {
-    return emit_cuda_tile_wgmma(product.body, contraction, *size);
+  if (!is_half) return emit_cuda_tile_simt(product.body, contraction, schedule, machine);
+  auto asked = [&](std::string_view name) {
+    return schedule_value(schedule, common::Template::kTile, name);
+  };
+  const common::TileUnits units =
+      common::tile_units(asked("warpgroups"), asked("block_rows"), asked("block_columns"));
+  if (machine.warpgroups && units == common::TileUnits::kWarpgroups) {
+    return emit_cuda_tile_wgmma(product.body, contraction, *given_wgmma_size(schedule));
   }
-  return is_half ? emit_cuda_tile_mma(product.body, contraction,
-                                      with_blocks(schedule, contraction, body.symbols, machine),
-                                      machine)
-                 : emit_cuda_tile_simt(product.body, contraction, schedule, machine);
+  // Elements that threads compute reach warpgroups' products late.
+  const bool may_group =
+      machine.warpgroups && units == common::TileUnits::kQuicker && are_copied(contraction);
+  const common::GroupedBlocks blocks =
+      quickest_blocks(contraction, body.symbols, machine, may_group);
+  if (blocks.has_warpgroups) {
+    const Schedule grouped =
+        with(schedule, "warpgroups", blocks.rows * kRowsDigits + blocks.columns);
+    return emit_cuda_tile_wgmma(product.body, contraction, *given_wgmma_size(grouped));
+  }
+  return emit_cuda_tile_mma(product.body, contraction, with_blocks(schedule, blocks), machine);
 }
 
 }  // namespace worker

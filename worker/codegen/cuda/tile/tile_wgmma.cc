@@ -35,18 +35,28 @@ class WgmmaEmitter {
     block_.declare_steps(WgmmaProducts::kDepth);
     stages_.declare();
     products_.declare_matrices();
+    // A run of rows may leave warpgroups without any. The shuffle tells the compiler that warps
+    // agree.
+    if (is_grouped()) {
+      w_.line(cat("const bool has_rows = __shfl_sync(0xffffffffu, (int)(group * ",
+                  WgmmaProducts::kRows, " < last), 0) != 0;"));
+    }
     steps();
     products_.store();
     return block_.finish();
   }
 
  private:
+  bool is_grouped() const { return block_.contraction().group() != nullptr; }
+
   void steps() {
     w_.open(true);
     w_.open(true);
     block_.lines(
         cat("lf_cp_async_wait<", s_.stages - 3, ">();\nlf_fence_async();\n__syncthreads();"));
+    if (is_grouped()) w_.open(true);
     products_.multiply(cat("step % ", s_.stages));
+    if (is_grouped()) w_.close("if (has_rows)");
     w_.close("if (step >= 0)");
     block_.lines(cat("const int ahead = step + ", s_.stages - 2,
                      ";\nunsigned char* const to = memory + ahead % ", s_.stages, " * ",
