@@ -272,8 +272,8 @@ struct Submit {
   # The job fails when no worker of the target has been there for this long. 0: the farm's default.
   inFlight @9 :UInt32;
   # Candidates that the search sends before it has to learn of the first one's result: the course of
-  # a search depends on it. 0: 12. 0xffffffff: as many as the target's workers have slots when the
-  # job begins, between 12 and 64.
+  # a search depends on it. 0: as many as the target's workers have slots when the job begins, between
+  # 12 and 64 and at most a fifth of the budget. 0xffffffff: the same whatever the budget.
   priority @10 :UInt32 = 10;
   # 1 to 100. Jobs of one tenant share the workers in proportion to it.
   onlyReverify @11 :Bool;

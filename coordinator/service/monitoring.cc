@@ -118,6 +118,31 @@ void add_searches(const StatusSources& sources, std::vector<GaugeFamily>& out) {
                       known > 0 ? speedups / known : 0));
 }
 
+// Where searches are in processes of their own.
+void add_searchers(const StatusSources& sources, std::vector<GaugeFamily>& out) {
+  const auto& searchers = sources.environment.threads.searchers;
+  if (!searchers) return;
+  SearcherCounts counts = searchers->counts();
+  int64_t wanted = 0;
+  for (const Job* job : sources.jobs.jobs()) {
+    Phase phase = job->phase();
+    wanted += phase == Phase::kQueued || phase == Phase::kPreparing || phase == Phase::kSearching;
+  }
+  auto number = [](auto value) { return static_cast<double>(value); };
+  out.push_back(gauge("lfarm_searchers", "Connected searchers", number(counts.searchers)));
+  out.push_back(gauge("lfarm_searcher_places", "Searches that searchers take at a time",
+                      number(counts.places)));
+  out.push_back(
+      gauge("lfarm_searches_apart", "Searches that searchers have", number(counts.searches)));
+  out.push_back(
+      gauge("lfarm_searches_wanted", "Jobs that search or wait for their turn to", number(wanted)));
+  out.push_back(gauge("lfarm_searchers_lost",
+                      "Searchers that were lost with searches, since the start",
+                      number(counts.lost)));
+  out.push_back(gauge("lfarm_searchers_cpu_seconds",
+                      "Processor time that connected searchers have used", counts.cpu_s));
+}
+
 void add_tenants(const StatusSources& sources, std::vector<GaugeFamily>& out) {
   Tenants& tenants = sources.environment.tenants;
   std::map<std::string, double> used, saved;
@@ -176,6 +201,7 @@ std::string metrics_text(const StatusSources& sources) {
   add_jobs(sources, out);
   add_demand(sources, out);
   add_searches(sources, out);
+  add_searchers(sources, out);
   add_tenants(sources, out);
   farm::Stats stats = env.dispatcher.scheduler().stats();
   cache::StoreHealth disk = env.store.health();
@@ -209,7 +235,7 @@ std::string metrics_text(const StatusSources& sources) {
   if (const ShardKeeper* keeper = env.shared.keeper())
     add_shards(*keeper, *env.shared.journals(), out);
   out.push_back(gauge("lfarm_searches_max", "Jobs that search at a time",
-                      number(env.options.limits.searches_max)));
+                      number(env.threads.searches_max(env.options.limits.searches_max))));
   out.push_back(
       gauge("lfarm_leader", "1 for the coordinator that serves, 0 for one that waits", 1));
   return env.monitored.meters.text(out);

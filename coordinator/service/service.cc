@@ -39,6 +39,8 @@ constexpr int kIdleWaitMs = 250;
 // Preparing a job takes seconds of one processor.
 constexpr size_t kBackgroundThreadsMin = 2, kBackgroundThreadsMax = 8;
 constexpr size_t kStepThreads = 2;
+// They wait for searchers, one for each search that prepares or takes a step.
+constexpr size_t kWaitThreads = 64;
 constexpr std::chrono::seconds kMonitoringPatience{3};
 
 struct Security {
@@ -70,6 +72,16 @@ Result<Security> secure(const ServiceOptions& options, common::WireContext& cont
   LFARM_ASSIGN_OR_RETURN(security.authenticator,
                          common::Authenticator::start(context, std::move(allowed)));
   return security;
+}
+
+// Null where searches are in this process.
+Result<std::unique_ptr<SearcherHub>> listen_for_searchers(const ServiceOptions& options,
+                                                          common::WireContext& context,
+                                                          const Security& security) {
+  const SearcherOptions& searchers = options.searchers;
+  if (searchers.listen.empty()) return std::unique_ptr<SearcherHub>();
+  return SearcherHub::start(context, {searchers.listen, security.keys, security.authenticator},
+                            searchers.silence_ms);
 }
 
 // The socket, with what keeps strangers out of it.
@@ -148,6 +160,7 @@ struct Service::State {
     common::SigningKey signing_key;
     common::Incarnation incarnation;
     SharedTierSetup shared;
+    std::unique_ptr<SearcherHub> searchers;
   };
   State(ServiceOptions its_options, Parts parts)
       : options(std::move(its_options)),
@@ -166,13 +179,20 @@ struct Service::State {
         jobs(environment),
         message_router(environment, jobs, cat(options.name, '-', parts.incarnation.hex())),
         allow_watch(allow_file(options)),
-        threads{Background(std::clamp<size_t>(common::usable_processors(), kBackgroundThreadsMin,
+        threads{std::move(parts.searchers),
+                Background(std::clamp<size_t>(common::usable_processors(), kBackgroundThreadsMin,
                                               kBackgroundThreadsMax)),
-                Background(kStepThreads, true)},
+                Background(kStepThreads, true),
+                Background(options.searchers.listen.empty() ? 0 : kWaitThreads)},
         backups(options.backups, *disk.store, threads.background) {
     farm.dispatcher.connect(farm.workers, jobs);
   }
+  // Threads that wait for searchers wait no longer.
+  ~State() { close_searchers(); }
 
+  void close_searchers() {
+    if (threads.searchers) threads.searchers->close();
+  }
   bool drain();
   void turn();
   Status reload_allow_list();
@@ -214,12 +234,15 @@ Result<std::unique_ptr<Service>> Service::create(ServiceOptions options,
   }
   LFARM_ASSIGN_OR_RETURN(common::SigningKey signing_key,
                          common::load_or_create_signing_key(options.state + "/signing.key"));
+  LFARM_ASSIGN_OR_RETURN(std::unique_ptr<SearcherHub> searchers,
+                         listen_for_searchers(options, context, security));
   auto state = std::make_unique<State>(
       std::move(options), State::Parts{{std::move(context), std::move(security), std::move(router)},
                                        std::move(store),
                                        signing_key,
                                        common::Incarnation::draw(),
-                                       std::move(shared)});
+                                       std::move(shared),
+                                       std::move(searchers)});
   LFARM_RETURN_IF_ERROR(state->plans.plans.load_revocations());
   LFARM_RETURN_IF_ERROR(state->plans.shared.begin());
   bool is_sharded = state->shards.sharding() != nullptr;
@@ -230,6 +253,11 @@ Result<std::unique_ptr<Service>> Service::create(ServiceOptions options,
 }
 
 const std::string& Service::endpoint() const { return state_->wire.router.endpoint(); }
+
+std::string Service::searchers_endpoint() const {
+  const auto& searchers = state_->threads.searchers;
+  return searchers ? searchers->endpoint() : "";
+}
 
 const std::string& Service::public_key() const {
   static const std::string kNone;
@@ -244,6 +272,7 @@ Status Service::run(int watched_fd, const std::function<void()>& on_readable) {
   poller.watch(state.wire.router);
   size_t background = poller.watch_fd(state.threads.background.fd());
   size_t steps = poller.watch_fd(state.threads.steps.fd());
+  size_t waits = poller.watch_fd(state.threads.waits.fd());
   size_t commits = poller.watch_fd(state.disk.commits.fd());
   size_t calls = poller.watch_fd(state.reach.calls.fd());
   poller.watch_fd(state.reach.stop_waker.fd());
@@ -260,6 +289,7 @@ Status Service::run(int watched_fd, const std::function<void()>& on_readable) {
     if (watched != SIZE_MAX && poller.ready(watched)) on_readable();
     if (poller.ready(background)) state.threads.background.deliver();
     if (poller.ready(steps)) state.threads.steps.deliver();
+    if (poller.ready(waits)) state.threads.waits.deliver();
     if (poller.ready(commits)) state.disk.commits.deliver();
     state.reach.turned_ns = state.clock.now_ns();
     state.plans.shared.deliver();
@@ -279,7 +309,8 @@ void Service::stop() {
 void Service::reload_allow_list() { state_->allow_watch.expire(); }
 
 bool Service::is_busy() const {
-  return state_->threads.background.busy() || state_->threads.steps.busy();
+  const Threads& threads = state_->threads;
+  return threads.background.busy() || threads.steps.busy() || threads.waits.busy();
 }
 
 std::optional<std::string> Service::State::ask(
@@ -383,6 +414,7 @@ int Service::State::wait_ms() const {
 
 void Service::State::wind_up() {
   reach.calls.close();
+  close_searchers();
   farm.dispatcher.close();
   shards.leave(jobs, plans.shared, disk.commits, outbox);
   jobs.interrupt(common::unavailable("the farm is shutting down; submit again later"));

@@ -33,6 +33,8 @@ class Service {
 
   // The endpoint that peers connect to.
   const std::string& endpoint() const;
+  // That searchers connect to; empty where searches are in this process.
+  std::string searchers_endpoint() const;
   // The public CURVE key; empty when transport security is off.
   const std::string& public_key() const;
   // Under which it signs plans.

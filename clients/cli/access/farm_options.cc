@@ -218,9 +218,9 @@ void add_compile_options(Command* command, FarmOptions* farm, BudgetOptions* bud
       .shows_default();
   command
       ->value("--in-flight", &budget->in_flight, "N|auto",
-              "Candidates sent before the first one's result must be known: more fill a farm of\n"
-              "more than 12 slots, and lead the search another way. auto: as many as there are\n"
-              "slots (default: 12)")
+              "Candidates sent before the first one's result must be known; another number leads\n"
+              "the search another way. auto: as many as there are slots, 12 to 64 (default:\n"
+              "auto, and at most a fifth of the budget)")
       .check(in_flight_problem);
   command->flag(
       "--only-reverify", &budget->only_reverify,

@@ -100,6 +100,11 @@ Result<std::unique_ptr<FarmProcesses>> FarmProcesses::start(FarmProcessOptions o
     if (gpus > 1) farm->workers_[i].gpu = gpu.value_or(static_cast<int>(i) % gpus);
     LFARM_RETURN_IF_ERROR(farm->start_worker(&farm->workers_[i]));
   }
+  farm->searchers_.resize(static_cast<size_t>(farm->options_.searchers));
+  for (size_t i = 0; i < farm->searchers_.size(); ++i) {
+    farm->searchers_[i].name = cat("searcher-", i + 1);
+    LFARM_RETURN_IF_ERROR(farm->start_searcher(&farm->searchers_[i]));
+  }
   return farm;
 }
 
@@ -162,6 +167,12 @@ Status FarmProcesses::start_coordinator(const std::string& listen) {
   if (!options_.http.empty()) {
     arguments.insert(arguments.end(), {"--http", options_.http, "--http-file", http_file});
   }
+  std::string searchers_file = options_.state.path + "/searchers";
+  if (options_.searchers > 0) {
+    // A coordinator that is started again takes searchers where this one did.
+    std::string there = searchers_endpoint_.empty() ? "tcp://127.0.0.1:*" : searchers_endpoint_;
+    arguments.insert(arguments.end(), {"--searchers", there, "--searchers-file", searchers_file});
+  }
   arguments.insert(arguments.end(), options_.coordinator.begin(), options_.coordinator.end());
   LFARM_RETURN_IF_ERROR(launch(&coordinator_, std::move(arguments)));
   int64_t deadline = now_ns() + kStartMsMax * kNsPerMs;
@@ -170,6 +181,7 @@ Status FarmProcesses::start_coordinator(const std::string& listen) {
     if (!endpoint_.empty()) {
       // Written before. A coordinator that is started again serves where this one did.
       if (!options_.http.empty()) options_.http = read_endpoint(http_file);
+      if (options_.searchers > 0) searchers_endpoint_ = read_endpoint(searchers_file);
       return {};
     }
     if (auto ended = coordinator_.process->poll()) {
@@ -208,6 +220,17 @@ Status FarmProcesses::start_worker(Child* child) {
   return launch(child, std::move(arguments));
 }
 
+Status FarmProcesses::start_searcher(Child* child) {
+  std::vector<std::string> arguments = {
+      sibling("lfarm-coordinator"), "--role", "search",   "--coordinator",
+      searchers_endpoint_,          "--name", child->name};
+  if (!public_key_.empty()) {
+    arguments.insert(arguments.end(),
+                     {"--key", options_.state.worker_key(), "--farm-key", public_key_});
+  }
+  return launch(child, std::move(arguments));
+}
+
 Status FarmProcesses::died(Child* child, common::ExitStatus status) {
   child->process.reset();
   std::string how =
@@ -236,12 +259,20 @@ Status FarmProcesses::tend(Child* child) {
     return {};
   }
   if (child->restart_at_ns == 0 || now_ns() < child->restart_at_ns) return {};
-  return child == &coordinator_ ? start_coordinator(endpoint_) : start_worker(child);
+  return start_again(child);
+}
+
+Status FarmProcesses::start_again(Child* child) {
+  if (child == &coordinator_) return start_coordinator(endpoint_);
+  bool searches = std::any_of(searchers_.begin(), searchers_.end(),
+                              [&](const Child& searcher) { return &searcher == child; });
+  return searches ? start_searcher(child) : start_worker(child);
 }
 
 Status FarmProcesses::tend() {
   LFARM_RETURN_IF_ERROR(tend(&coordinator_));
   for (Child& worker : workers_) LFARM_RETURN_IF_ERROR(tend(&worker));
+  for (Child& searcher : searchers_) LFARM_RETURN_IF_ERROR(tend(&searcher));
   return {};
 }
 
@@ -267,6 +298,11 @@ void FarmProcesses::stop() {
     ::unlink(options_.endpoint_file.c_str());
   }
   workers_.clear();
+  // They keep nothing, and end at once.
+  for (Child& searcher : searchers_) {
+    if (searcher.process) searcher.process->kill();
+  }
+  searchers_.clear();
 }
 
 }  // namespace clients

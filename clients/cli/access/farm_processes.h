@@ -1,4 +1,4 @@
-// A farm of this process's own: a coordinator and workers as child processes.
+// A farm of this process's own: a coordinator, workers and maybe searchers as child processes.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +21,7 @@ struct FarmProcessOptions {
   std::optional<int> gpu;                // that all workers work on; else each takes the next
   int workers = 2;                       // or kWorkersOfDevice
   std::string http;                      // HOST:PORT of the coordinator's page; empty: none
+  int searchers = 0;                     // processes that search in the coordinator's place
   std::vector<std::string> coordinator;  // further words for the coordinator's command line
 };
 
@@ -45,6 +46,7 @@ class FarmProcesses {
   const std::string& public_key() const { return public_key_; }
   // How many it has.
   size_t workers() const { return workers_.size(); }
+  size_t searchers() const { return searchers_.size(); }
   // Looks after the children. To be called several times a second. An error when the farm cannot go
   // on: a process that refuses to run, or dies again and again.
   common::Status tend();
@@ -65,6 +67,8 @@ class FarmProcesses {
   explicit FarmProcesses(FarmProcessOptions options) : options_(std::move(options)) {}
   common::Status start_coordinator(const std::string& listen);
   common::Status start_worker(Child* child);
+  common::Status start_searcher(Child* child);
+  common::Status start_again(Child* child);
   common::Status launch(Child* child, std::vector<std::string> arguments);
   common::Status tend(Child* child);
   common::Status died(Child* child, common::ExitStatus status);
@@ -77,6 +81,8 @@ class FarmProcesses {
   std::string public_key_;
   Child coordinator_;
   std::vector<Child> workers_;
+  std::vector<Child> searchers_;
+  std::string searchers_endpoint_;
 };
 
 }  // namespace clients

@@ -22,6 +22,7 @@ struct UpOptions {
   std::string http;
   std::string http_token_file;
   std::string http_certificate, http_key;
+  int64_t searchers = 0;
   std::string remote;
   std::string remote_password_file;
   std::vector<std::string> trusted;
@@ -56,6 +57,7 @@ int up(const UpOptions& options) {
   processes.device = device->name;
   processes.gpu = common::device_number(options.farm.device);
   processes.workers = options.farm.workers;
+  processes.searchers = static_cast<int>(options.searchers);
   // A port alone is one of this machine's.
   bool is_port = options.http.find_first_not_of("0123456789") == std::string::npos;
   processes.http = is_port && !options.http.empty() ? "127.0.0.1:" + options.http : options.http;
@@ -73,6 +75,7 @@ int up(const UpOptions& options) {
   std::printf("%zu %s, state in %s, logs in %s; Ctrl-C stops it\n", (*farm)->workers(),
               (*farm)->workers() == 1 ? "worker" : "workers", processes.state.path.c_str(),
               processes.state.logs().c_str());
+  if ((*farm)->searchers() > 0) std::printf("searchers: %zu\n", (*farm)->searchers());
   if (!(*farm)->http().empty()) {
     const char* scheme = options.http_certificate.empty() ? "http" : "https";
     std::printf("page at %s://%s/\n", scheme, (*farm)->http().c_str());
@@ -115,6 +118,11 @@ void declare_up(CommandLine* line) {
   command.value("--http-certificate", &options->http_certificate, "FILE",
                 "The page comes over TLS, with this certificate (PEM, with its chain)");
   command.value("--http-key", &options->http_key, "FILE", "The certificate's key (PEM)");
+  command
+      .value("--searchers", &options->searchers, "N",
+             "Processes that search in the coordinator's place, each as many jobs as there are\n"
+             "processors")
+      .in_range(int64_t{0}, int64_t{256});
   command.value("--remote", &options->remote, "STORE",
                 "A store that farms share, on a server that speaks the Redis protocol:\n"
                 "redis://[user@]host[:port][/database] or redis+unix:///path");

@@ -15,6 +15,7 @@
 #include "common/base/log.h"
 #include "common/shard/shard.h"
 #include "common/wire/codec.h"
+#include "coordinator/service/command/searcher_command.h"
 #include "coordinator/service/inspect/state_command.h"
 #include "coordinator/service/leadership.h"
 #include "coordinator/service/service.h"
@@ -56,6 +57,7 @@ class SignalDescriptor {
 struct Arguments {
   ServiceOptions service;
   std::string endpoint_file;
+  std::string searchers_file;
   WebOptions web;
   std::string http_file;
   std::string lease;
@@ -178,6 +180,27 @@ void declare_shards(CLI::App& app, ShardingOptions& sharding) {
       ->check(CLI::Range(0, 100));
 }
 
+// Searches in processes of their own.
+void declare_searchers(CLI::App& app, Arguments& arguments) {
+  SearcherOptions& searchers = arguments.service.searchers;
+  app.add_option("--searchers", searchers.listen,
+                 "tcp://ADDRESS:PORT or ipc://PATH where searchers connect, which then search in "
+                 "this process's place");
+  app.add_option("--searchers-file", arguments.searchers_file,
+                 "write the endpoint that was bound for searchers to this file")
+      ->needs("--searchers");
+  auto positive = CLI::Range(int64_t{100}, int64_t{86'400'000});
+  app.add_option("--searcher-step-ms", searchers.step_ms,
+                 "a searcher that says nothing for so long while it takes a step of a search has "
+                 "lost it")
+      ->check(positive)
+      ->capture_default_str();
+  app.add_option("--searcher-silence-ms", searchers.silence_ms,
+                 "one that says nothing at all for so long has lost all of them")
+      ->check(positive)
+      ->capture_default_str();
+}
+
 void declare_web(CLI::App& app, Arguments& arguments) {
   app.add_option(
       "--http", arguments.web.address,
@@ -221,6 +244,11 @@ void declare_store(CLI::App& app, ServiceOptions& service) {
 
 void declare(CLI::App& app, Arguments& arguments) {
   ServiceOptions& service = arguments.service;
+  app.add_option_function<std::string>(
+         "--role", [](const std::string&) {},
+         "serve: this process is the coordinator; search: it searches for one (see --role search "
+         "--help)")
+      ->check(CLI::IsMember({"serve", "search"}));
   app.add_option("--listen", service.listen,
                  "tcp://ADDRESS:PORT (port 0 or *: a free one) or ipc://PATH");
   app.add_option("--state", service.state, "directory of the cache, the keys and open jobs");
@@ -248,6 +276,7 @@ void declare(CLI::App& app, Arguments& arguments) {
   declare_limits(app, service);
   declare_shared(app, service.shared);
   declare_shards(app, service.sharding);
+  declare_searchers(app, arguments);
   app.add_option("--no-worker-ms", service.times.no_worker_grace_ms,
                  "a job without a worker of its target fails after this long")
       ->check(CLI::NonNegativeNumber);
@@ -329,7 +358,13 @@ common::Status announce(const Service& service, const Web* web, const Arguments&
     LFARM_RETURN_IF_ERROR(common::write_file_atomic(
         arguments.endpoint_file, common::as_bytes(cat(service.endpoint(), '\n'))));
   }
+  const std::string searchers = service.searchers_endpoint();
+  if (!arguments.searchers_file.empty()) {
+    LFARM_RETURN_IF_ERROR(common::write_file_atomic(arguments.searchers_file,
+                                                    common::as_bytes(cat(searchers, '\n'))));
+  }
   std::printf("listening on %s\n", service.endpoint().c_str());
+  if (!searchers.empty()) std::printf("searchers on %s\n", searchers.c_str());
   if (!service.public_key().empty()) std::printf("public key %s\n", service.public_key().c_str());
   std::printf("signing key %s\n", common::to_hex(service.signing_key()).c_str());
   if (web != nullptr) std::printf("http on %s\n", web->address().c_str());
@@ -350,9 +385,7 @@ void handle_signals(SignalDescriptor& signals, Service& service) {
   }
 }
 
-}  // namespace
-
-int run_coordinator(int argc, const char* const* argv, SearchFactory create_search) {
+int serve(int argc, const char* const* argv, SearchFactory create_search) {
   Arguments arguments;
   arguments.service.state = common::default_state_directory();
   CLI::App app(
@@ -420,6 +453,13 @@ int run_coordinator(int argc, const char* const* argv, SearchFactory create_sear
     ::_exit(0);
   }
   return status.ok() ? 0 : fail(status.error());
+}
+
+}  // namespace
+
+int run_coordinator(int argc, const char* const* argv, SearchFactory create_search) {
+  return asks_for_searcher(argc, argv) ? run_searcher_command(argc, argv, std::move(create_search))
+                                       : serve(argc, argv, std::move(create_search));
 }
 
 }  // namespace coordinator::service

@@ -6,7 +6,6 @@
 #include "common/base/cat.h"
 #include "common/base/check.h"
 #include "common/base/log.h"
-#include "coordinator/service/journal/steps_inside.h"
 
 namespace coordinator::service {
 
@@ -128,19 +127,12 @@ void Job::begin_preparing() {
   scope_.record.begin_preparing(scope_.env.clock.now_ns());
 }
 
-void Job::start_search(std::unique_ptr<JobSearch> search, const JobStart& start,
-                       std::shared_ptr<JobMeasurements> measurements) {
+void Job::start_search(std::shared_ptr<SearchSteps> steps, const JobStart& start) {
   if (!scope_.start) {
     scope_.notes.start(start);
     scope_.start = start;
   }
   JournalledJob earlier = std::exchange(earlier_, {});
-  const common::Target& target = scope_.request.key.target;
-  auto steps = std::make_shared<StepsInside>(
-      std::move(search),
-      common::NestMachine(common::machine_of(target), target.name, scope_.machine),
-      std::move(measurements),
-      StepsInside::Known{std::move(earlier.results), earlier.finish_after});
   scope_.status = steps->status();
   scope_.record.prepared(steps->preparation(), scope_.env.clock.now_ns());
   phase_.emplace<SearchRun>(scope_, programs_, interim_, events(), std::move(steps),

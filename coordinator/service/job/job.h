@@ -13,6 +13,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -111,8 +112,10 @@ class Job final : JobEvents {
   const std::optional<JobStart>& journalled_start() const { return scope_.start; }
   const KernelAnswers& journalled_answers() const { return earlier_.answers; }
   const TuningRecordAnswers& journalled_tuning_records() const { return earlier_.tuning_records; }
-  void start_search(std::unique_ptr<JobSearch> search, const JobStart& start,
-                    std::shared_ptr<JobMeasurements> measurements);
+  // With what an earlier coordinator's journal says; for once.
+  KnownResults take_journalled_results() { return std::exchange(earlier_.results, {}); }
+  std::optional<int64_t> journalled_finish() const { return earlier_.finish_after; }
+  void start_search(std::shared_ptr<SearchSteps> steps, const JobStart& start);
 
   // Takes the search a step further, see SearchRun.
   void drive();

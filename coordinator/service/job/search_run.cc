@@ -40,10 +40,11 @@ void SearchRun::drive() {
   bool has_news = !next_.results.empty() || next_.finish_now;
   if (next_.candidates == 0 && !has_news) return;
   is_stepping_ = true;
-  scope_.env.threads.steps.start([self = std::weak_ptr<SearchRun*>(self_), steps = steps_,
-                                  &clock = scope_.env.clock,
-                                  request =
-                                      std::make_shared<StepRequest>(std::exchange(next_, {}))] {
+  Threads& threads = scope_.env.threads;
+  Background& steppers = steps_->is_apart() ? threads.waits : threads.steps;
+  steppers.start([self = std::weak_ptr<SearchRun*>(self_), steps = steps_,
+                  &clock = scope_.env.clock,
+                  request = std::make_shared<StepRequest>(std::exchange(next_, {}))] {
     size_t learned = request->results.size();
     int64_t from_ns = clock.now_ns();
     common::Result<StepResult> result = steps->advance(std::move(*request));

@@ -187,6 +187,7 @@ class JobTable final : public TaskSink {
   void admit(Job& job);
   void journal(Job& job);
   void prepare(Job& job);
+  void settle_start(Job& job, JobStart& start);
   void take_incumbent(const Job& job, JobStart& start);
   void begin_queued();
   void sweep();

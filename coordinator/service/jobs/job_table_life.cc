@@ -1,6 +1,5 @@
 // The life of jobs in the table: admitted, journalled, prepared, given their turn, swept away.
 #include <algorithm>
-#include <exception>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -11,8 +10,9 @@
 #include "common/shard/shard.h"
 #include "common/wire/ir_codec.h"
 #include "coordinator/service/jobs/job_table.h"
-#include "coordinator/service/journal/search_steps.h"
 #include "coordinator/service/plans/priors.h"
+#include "coordinator/service/searchers/search_beginning.h"
+#include "coordinator/service/searchers/steps_apart.h"
 #include "coordinator/service/workers/device_name.h"
 
 namespace coordinator::service {
@@ -33,16 +33,6 @@ constexpr int64_t kUsageMs = 1'000;
 // Searches at most, with those whose workers have left, for each that may run.
 constexpr size_t kSearchesWithoutWorkers = 4;
 
-// Runs on a background thread: nothing of the job may be touched there.
-template <class Value, class Function>
-Result<Value> guarded(Function&& function) {
-  try {
-    return function();
-  } catch (const std::exception& exception) {
-    return common::internal_error(cat("cannot search this graph: ", exception.what()));
-  }
-}
-
 Status check_graph(common::ByteView bytes, const Digest& expected) {
   LFARM_ASSIGN_OR_RETURN(common::Graph graph, common::decode_graph(bytes));
   Digest actual = common::graph_hash(graph);
@@ -53,17 +43,25 @@ Status check_graph(common::ByteView bytes, const Digest& expected) {
 }
 
 struct Prepared {
-  JobStart start;
-  std::shared_ptr<JobMeasurements> measurements;
-  std::unique_ptr<JobSearch> search;  // goes before the measurements it reads
+  SearchBeginning beginning;
+  std::unique_ptr<Seat> seat;  // at a searcher; null: the search is in this process
+  std::shared_ptr<SearchSteps> steps;
 };
 
-// 0 and "as many as there are slots" are settled here, once for the job.
-int64_t settle_in_flight(uint32_t requested, size_t slots) {
+// 0 and "as many as there are slots" are settled here, once for the job. By default, of a budget of
+// candidates a fifth at most is proposed before the search has learned something.
+int64_t settle_in_flight(const JobRequest& request, size_t slots) {
+  constexpr uint64_t kBudgetShare = 5;
   const int64_t smallest = SearchOptions().in_flight;
-  if (requested == 0) return smallest;
-  if (requested != common::kInFlightAuto) return requested;
-  return std::clamp<int64_t>(static_cast<int64_t>(slots), smallest, common::kInFlightMax);
+  uint64_t most = common::kInFlightMax;
+  if (request.in_flight == 0) {
+    if (request.budget_candidates != 0) {
+      most = std::min(most, request.budget_candidates / kBudgetShare);
+    }
+  } else if (request.in_flight != common::kInFlightAuto) {
+    return request.in_flight;
+  }
+  return std::max(smallest, static_cast<int64_t>(std::min<uint64_t>(slots, most)));
 }
 
 }  // namespace
@@ -108,47 +106,59 @@ void JobTable::prepare(Job& job) {
   job.begin_preparing();
   farm::JobId id = job.request().id;
   auto prepared = std::make_shared<Prepared>();
-  std::optional<JobStart> start = job.journalled_start();
-  if (start) {
-    prepared->start = std::move(*start);
+  SearchBeginning& beginning = prepared->beginning;
+  const std::optional<JobStart>& journalled = job.journalled_start();
+  if (journalled) {
+    beginning.start = *journalled;
   } else {
-    prepared->start.wall_ns = env_.stamps.now_ns();
-    const std::string& target = job.request().key.target.name;
-    prepared->start.machine = env_.workers.class_for(target, job.request().machine);
-    prepared->start.in_flight = settle_in_flight(
-        job.request().in_flight, env_.workers.slots(target, prepared->start.machine));
-    settle(job, prepared->start.machine);
-    take_incumbent(job, prepared->start);
+    settle_start(job, beginning.start);
   }
   std::string device = device_name(job.request().key.target.name, job.machine());
-  prepared->measurements = std::make_shared<JobMeasurements>(
-      &env_.store, device, job.request().tenant, prepared->start.wall_ns, job.journalled_answers(),
+  beginning.request = job.request();
+  beginning.graph = job.graph();
+  beginning.measurements = std::make_shared<JobMeasurements>(
+      &env_.store, device, job.request().tenant, beginning.start.wall_ns, job.journalled_answers(),
       job.journalled_tuning_records());
-  env_.threads.background.start([this, id, prepared, is_new = !start.has_value(),
-                                 request = job.request(), graph = job.graph(), device,
-                                 &store = env_.store,
-                                 create = env_.options.create_search]() -> Background::Done {
-    if (is_new) prepared->start.priors = load_priors(store, device);
-    Result<std::unique_ptr<JobSearch>> search =
-        guarded<std::unique_ptr<JobSearch>>([&]() -> Result<std::unique_ptr<JobSearch>> {
-          LFARM_ASSIGN_OR_RETURN(common::Graph decoded, common::decode_graph(graph.bytes));
-          return create(decoded, search_options(request, prepared->start),
-                        prepared->measurements.get());
-        });
+  beginning.results = job.take_journalled_results();
+  beginning.finish_after = job.journalled_finish();
+  beginning.create = env_.options.create_search;
+  Threads& threads = env_.threads;
+  if (threads.searchers) prepared->seat = threads.searchers->take_seat();
+  Background& preparers = prepared->seat ? threads.waits : threads.background;
+  preparers.start([this, id, prepared, device, is_new = !journalled.has_value(),
+                   &store = env_.store, hub = threads.searchers.get(),
+                   &options = env_.options.searchers]() -> Background::Done {
+    // Nothing of the job may be touched here.
+    SearchBeginning& beginning = prepared->beginning;
+    if (is_new) beginning.start.priors = load_priors(store, device);
+    Result<std::shared_ptr<SearchSteps>> steps =
+        prepared->seat ? StepsApart::begin(*hub, std::move(prepared->seat), beginning, options)
+                       : begin_inside(beginning);
     std::optional<Error> error;
-    if (search.ok()) {
-      prepared->search = std::move(search).value();
+    if (steps.ok()) {
+      prepared->steps = std::move(steps).value();
     } else {
-      error = search.error();
+      error = steps.error();
     }
     return [this, id, prepared, error] {
       Job* job = find(id);
       rounds_.has_news = true;
       if (job == nullptr) return;
       if (error) return job->fail(*error);
-      job->start_search(std::move(prepared->search), prepared->start, prepared->measurements);
+      job->start_search(std::move(prepared->steps), prepared->beginning.start);
     };
   });
+}
+
+// Of a job that begins now.
+void JobTable::settle_start(Job& job, JobStart& start) {
+  const JobRequest& request = job.request();
+  const std::string& target = request.key.target.name;
+  start.wall_ns = env_.stamps.now_ns();
+  start.machine = env_.workers.class_for(target, request.machine);
+  start.in_flight = settle_in_flight(request, env_.workers.slots(target, start.machine));
+  settle(job, start.machine);
+  take_incumbent(job, start);
 }
 
 // The plan that is there, whose program the search's outcome has to beat.
@@ -192,7 +202,7 @@ void JobTable::begin_queued() {
   // time.
   size_t running = 0;
   for (farm::JobId id : searching_) running += has_workers(*jobs_.at(id));
-  size_t searches_max = env_.options.limits.searches_max;
+  size_t searches_max = env_.threads.searches_max(env_.options.limits.searches_max);
   size_t share = env_.options.limits.tenant_searches_max;
   if (share == 0) share = std::max<size_t>(1, searches_max - 1);
   auto has_its_share = [&](const std::string& tenant) {

@@ -96,6 +96,9 @@ int run_dispatch(const std::vector<std::string>& arguments) {
   app.add_option("--model", options.real.model, "that is searched for (default: a small llama)");
   app.add_option("--jobs", options.real.jobs, "real searches at the same time")
       ->check(CLI::Range(1, 1024));
+  app.add_option("--searchers", options.real.searchers,
+                 "processes that search in the coordinator's place")
+      ->check(CLI::Range(0, 64));
   app.add_option("--in-flight", options.real.in_flight,
                  "candidates that a real search sends before a result must be known")
       ->check(CLI::Range(uint32_t{1}, common::kInFlightMax));

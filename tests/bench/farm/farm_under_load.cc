@@ -38,6 +38,35 @@ double status_mb(const std::string& text, const std::string& name) {
   return at == std::string::npos ? 0 : std::atof(text.c_str() + at + name.size()) / 1024;
 }
 
+ProcessUse use_of(int pid) {
+  ProcessUse use;
+  std::string directory = cat("/proc/", pid);
+  auto stat = common::read_file(directory + "/stat");
+  auto status = common::read_file(directory + "/status");
+  if (!stat.ok() || !status.ok()) return use;
+  // Behind the name in brackets: state, ten numbers, then user and system time in ticks.
+  std::istringstream fields(stat->substr(stat->rfind(')') + 1));
+  std::string skipped;
+  for (int field = 0; field < 11; ++field) fields >> skipped;
+  double user = 0, system = 0;
+  fields >> user >> system;
+  use.cpu_s = (user + system) / static_cast<double>(::sysconf(_SC_CLK_TCK));
+  use.peak_mb = status_mb(*status, "VmHWM:");
+  use.now_mb = status_mb(*status, "VmRSS:");
+  return use;
+}
+
+// Its words are not the benchmark's lines.
+Result<common::Subprocess> start_quietly(std::vector<std::string> arguments) {
+  common::SpawnOptions spawn;
+  spawn.arguments = std::move(arguments);
+  int nowhere = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
+  spawn.stdout_fd = nowhere;
+  auto process = common::Subprocess::start(spawn);
+  ::close(nowhere);
+  return process;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<FarmUnderLoad>> FarmUnderLoad::create(FarmOptions options) {
@@ -68,22 +97,20 @@ Status FarmUnderLoad::start() {
   ::unlink(file.c_str());
   // The port stays the same, so that peers find the next coordinator where the first one was.
   std::string listen = endpoint_.empty() ? "tcp://127.0.0.1:0" : endpoint_;
-  common::SpawnOptions spawn;
-  spawn.arguments = {
+  std::string searchers_file = scratch_->path() + "/searchers";
+  std::vector<std::string> arguments = {
       "/proc/self/exe",  options_.real_search ? "searching-coordinator" : "coordinator",
       "--state",         options_.state,
       "--listen",        listen,
       "--endpoint-file", file,
       "--log",           "warning"};
-  if (options_.curve) spawn.arguments.push_back("--secure");
-  // Its words are not the benchmark's lines.
-  int nowhere = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
-  spawn.stdout_fd = nowhere;
-  for (const std::string& argument : options_.extra) spawn.arguments.push_back(argument);
-  auto process = common::Subprocess::start(spawn);
-  ::close(nowhere);
-  if (!process.ok()) return process.error();
-  process_ = std::move(process).value();
+  if (options_.curve) arguments.push_back("--secure");
+  if (options_.searchers > 0) {
+    arguments.insert(arguments.end(),
+                     {"--searchers", "tcp://127.0.0.1:*", "--searchers-file", searchers_file});
+  }
+  arguments.insert(arguments.end(), options_.extra.begin(), options_.extra.end());
+  LFARM_ASSIGN_OR_RETURN(process_, start_quietly(std::move(arguments)));
   auto end = std::chrono::steady_clock::now() + kStartPatience;
   while (::access(file.c_str(), R_OK) != 0) {
     if (std::chrono::steady_clock::now() > end || process_->poll()) {
@@ -93,6 +120,27 @@ Status FarmUnderLoad::start() {
   }
   LFARM_ASSIGN_OR_RETURN(endpoint_, common::read_file(file));
   endpoint_.pop_back();  // the newline
+  return options_.searchers > 0 ? start_searchers(searchers_file) : Status();
+}
+
+Status FarmUnderLoad::start_searchers(const std::string& endpoint_file) {
+  LFARM_ASSIGN_OR_RETURN(std::string endpoint, common::read_file(endpoint_file));
+  endpoint.pop_back();  // the newline
+  std::vector<std::string> arguments = {
+      "/proc/self/exe", "searching-coordinator", "--role", "search", "--coordinator", endpoint,
+      "--searches",     cat(options_.searches),  "--log",  "warning"};
+  if (keys_) {
+    std::string key_file = scratch_->path() + "/searcher.key";
+    if (::access(key_file.c_str(), R_OK) != 0) {
+      LFARM_RETURN_IF_ERROR(common::save_key_pair(key_file, keys_->own));
+    }
+    arguments.insert(arguments.end(), {"--key", key_file, "--farm-key", keys_->server_public_key});
+  }
+  searchers_.clear();
+  for (uint32_t k = 0; k < options_.searchers; ++k) {
+    LFARM_ASSIGN_OR_RETURN(common::Subprocess searcher, start_quietly(arguments));
+    searchers_.push_back(std::move(searcher));
+  }
   return {};
 }
 
@@ -102,22 +150,17 @@ void FarmUnderLoad::kill() {
   process_.reset();
 }
 
-ProcessUse FarmUnderLoad::use() const {
-  ProcessUse use;
-  std::string directory = cat("/proc/", process_->pid());
-  auto stat = common::read_file(directory + "/stat");
-  auto status = common::read_file(directory + "/status");
-  if (!stat.ok() || !status.ok()) return use;
-  // Behind the name in brackets: state, ten numbers, then user and system time in ticks.
-  std::istringstream fields(stat->substr(stat->rfind(')') + 1));
-  std::string skipped;
-  for (int field = 0; field < 11; ++field) fields >> skipped;
-  double user = 0, system = 0;
-  fields >> user >> system;
-  use.cpu_s = (user + system) / static_cast<double>(::sysconf(_SC_CLK_TCK));
-  use.peak_mb = status_mb(*status, "VmHWM:");
-  use.now_mb = status_mb(*status, "VmRSS:");
-  return use;
+ProcessUse FarmUnderLoad::use() const { return use_of(process_->pid()); }
+
+ProcessUse FarmUnderLoad::searchers_use() const {
+  ProcessUse all;
+  for (const common::Subprocess& searcher : searchers_) {
+    ProcessUse use = use_of(searcher.pid());
+    all.cpu_s += use.cpu_s;
+    all.peak_mb = std::max(all.peak_mb, use.peak_mb);
+    all.now_mb = std::max(all.now_mb, use.now_mb);
+  }
+  return all;
 }
 
 double own_cpu_s() {

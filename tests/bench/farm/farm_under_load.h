@@ -27,6 +27,8 @@ struct FarmOptions {
   bool real_search = false;        // otherwise the scripted one
   std::string state;               // empty: a scratch directory
   std::vector<std::string> extra;  // arguments of the coordinator
+  uint32_t searchers = 0;          // processes that search in its place
+  uint64_t searches = 1;           // that each takes
 };
 
 // What a process has used so far.
@@ -50,16 +52,20 @@ class FarmUnderLoad {
   // Empty without transport security.
   const std::optional<common::ClientKeys>& keys() const { return keys_; }
   ProcessUse use() const;
+  // What the searchers have used together; memory of the largest.
+  ProcessUse searchers_use() const;
 
  private:
   explicit FarmUnderLoad(FarmOptions options) : options_(std::move(options)) {}
   common::Status make_keys();
+  common::Status start_searchers(const std::string& endpoint_file);
 
   FarmOptions options_;
   std::optional<common::ScratchDirectory> scratch_;
   std::optional<common::ClientKeys> keys_;
   std::string endpoint_;
   std::optional<common::Subprocess> process_;
+  std::vector<common::Subprocess> searchers_;
 };
 
 // This process's use of the processor, all threads together.

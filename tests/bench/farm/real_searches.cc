@@ -57,9 +57,17 @@ common::Graph variant(const common::Graph& graph, uint64_t number) {
   return common::canonical(builder.finish());
 }
 
+// What the coordinator and its searchers have used.
+struct Used {
+  ProcessUse coordinator, searchers;
+};
+
+Used used_by(const FarmUnderLoad& farm) { return {farm.use(), farm.searchers_use()}; }
+
 void print_report(const RealSearches& options, const WorkersOptions& crew,
-                  const WorkersReport& report, const ProcessUse& used, double prepared_cpu_s) {
+                  const WorkersReport& report, const Used& prepared, const Used& used) {
   auto candidates = static_cast<double>(report.answers);
+  auto jobs = static_cast<double>(options.jobs);
   double seconds = static_cast<double>(report.finalist_ns - report.first_task_ns) * 1e-9;
   Json line{{"bench", "dispatch"},
             {"real_search", true},
@@ -70,9 +78,15 @@ void print_report(const RealSearches& options, const WorkersOptions& crew,
             {"slots", crew.slots},
             {"task_ms", crew.task_ms},
             {"tasks_per_s", candidates / seconds},
-            {"cpu_ms_candidate", 1e3 * (used.cpu_s - prepared_cpu_s) / candidates},
-            {"cpu_ms_preparation", 1e3 * prepared_cpu_s / static_cast<double>(options.jobs)},
-            {"coordinator_mb", used.peak_mb},
+            {"searchers", options.searchers},
+            {"cpu_ms_candidate",
+             1e3 * (used.coordinator.cpu_s - prepared.coordinator.cpu_s) / candidates},
+            {"searcher_cpu_ms_candidate",
+             1e3 * (used.searchers.cpu_s - prepared.searchers.cpu_s) / candidates},
+            {"cpu_ms_preparation", 1e3 * prepared.coordinator.cpu_s / jobs},
+            {"searcher_cpu_ms_preparation", 1e3 * prepared.searchers.cpu_s / jobs},
+            {"coordinator_mb", used.coordinator.peak_mb},
+            {"searcher_mb", used.searchers.peak_mb},
             {"seconds", seconds},
             {"load", load_average()}};
   std::printf("%s\n", line.dump().c_str());
@@ -83,6 +97,8 @@ void print_report(const RealSearches& options, const WorkersOptions& crew,
 void run_real_searches(const RealSearches& options, FarmOptions farm_options, WorkersOptions crew) {
   common::Graph graph = open_graph(options.model);
   farm_options.real_search = true;
+  farm_options.searchers = options.searchers;
+  farm_options.searches = options.jobs;
   farm_options.extra.insert(
       farm_options.extra.end(),
       {"--searches", common::cat(options.jobs), "--tenant-searches", common::cat(options.jobs)});
@@ -103,14 +119,14 @@ void run_real_searches(const RealSearches& options, FarmOptions farm_options, Wo
     for (auto& client : clients) client->receive();
     std::this_thread::sleep_for(kLookAgain);
   }
-  double prepared_cpu_s = (*farm)->use().cpu_s;
+  Used prepared = used_by(**farm);
   for (auto& client : clients) client->wait_until_answered();
-  ProcessUse used = (*farm)->use();
+  Used used = used_by(**farm);
   WorkersReport report = workers.finish();
   for (auto& client : clients) {
     if (!client->failure().empty()) throw std::runtime_error(client->failure());
   }
-  print_report(options, crew, report, used, prepared_cpu_s);
+  print_report(options, crew, report, prepared, used);
 }
 
 }  // namespace bench

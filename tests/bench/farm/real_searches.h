@@ -15,6 +15,7 @@ struct RealSearches {
   uint64_t jobs = 1;        // at the same time
   uint64_t candidates = 0;  // of each job
   uint32_t in_flight = 0;   // as in common::Submit
+  uint32_t searchers = 0;   // processes that search in the coordinator's place
 };
 
 // Prints one JSON object. Throws when a job fails.
