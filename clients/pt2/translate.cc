@@ -47,6 +47,17 @@ std::unordered_set<std::string> used_names(const ExportGraph& graph) {
   return used;
 }
 
+// By name the first node that reads a tensor.
+std::unordered_map<std::string, const ExportNode*> first_readers(const ExportGraph& graph) {
+  std::unordered_map<std::string, const ExportNode*> readers;
+  for (const ExportNode& node : graph.nodes) {
+    std::vector<std::string> names;
+    for (const NamedArgument& input : node.inputs) append_names(input.value, &names);
+    for (std::string& name : names) readers.emplace(std::move(name), &node);
+  }
+  return readers;
+}
+
 // A complex tensor as pairs of reals with a last axis of two.
 StoredTensor as_reals(StoredTensor tensor) {
   if (!is_complex_type(tensor.dtype)) return tensor;
@@ -167,6 +178,7 @@ class Driver {
     types_.push_back({builder_.dtype(value), builder_.shape(value)});
     model_.weights.emplace_back();
     model_.weight_names.emplace_back();
+    model_.weight_sources.emplace_back();
     return position;
   }
 
@@ -184,6 +196,7 @@ class Driver {
     stored.storage = zeros;
     model_.weights.emplace_back(std::move(stored));
     model_.weight_names.emplace_back(kRandomStateName);
+    model_.weight_sources.emplace_back();
     random_state_ = position;
     return state;
   }
@@ -247,8 +260,20 @@ class Driver {
       }
     }
     for (const auto& [name, extent] : sizes_) context_.define_size(name, context_.expr_of(*extent));
+    name_sources();
     for (const ExportNode& node : program_.graph.nodes) {
       if (model_.class_name.empty()) model_.class_name = root_class(node);
+    }
+  }
+
+  void name_sources() {
+    for (const auto& [name, node] : first_readers(program_.graph)) {
+      auto found = positions_.find(name);
+      if (found == positions_.end()) continue;
+      auto position = static_cast<size_t>(found->second);
+      if (!model_.weight_names[position].empty()) {
+        model_.weight_sources[position] = source_place(*node);
+      }
     }
   }
 

@@ -41,6 +41,9 @@ struct Model {
   std::vector<std::optional<StoredTensor>> weights;
   // For each graph input its tensor's name in the module, "layers.0.weight"; empty for user inputs.
   std::vector<std::string> weight_names;
+  // For each graph input the line of the model's source that reads it first, "model.py:92"; empty
+  // for user inputs, and where nobody knows. Of a model that is known by its hash there are none.
+  std::vector<std::string> weight_sources;
   // For each user input its graph input; -1 when the model does not read it (None, a constant).
   std::vector<int> user_inputs;
   // For each user input: complex numbers, which the graph takes with a last axis of two.

@@ -24,7 +24,7 @@ std::string ms_text(double ms) { return ms > 0 ? number_text(ms) : ""; }
 
 void write_search_facts(HtmlWriter* html, const SearchRun& search) {
   html->open("dl", {{"class", "facts"}});
-  if (search.best_ms > 0) write_fact(html, "Best", cat(number_text(search.best_ms), " ms"));
+  if (search.best_ms > 0) write_fact(html, "Best", common::duration_text(search.best_ms * 1e6));
   if (search.best_ms > 0 && search.baseline_ms > 0) {
     write_fact(html, "Gain over plain",
                cat(number_text(search.baseline_ms / search.best_ms), "\u00d7"));

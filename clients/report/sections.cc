@@ -10,6 +10,7 @@
 #include "clients/report/drawing/figures.h"
 #include "clients/report/page.h"
 #include "common/base/cat.h"
+#include "common/text/units.h"
 
 namespace clients {
 
@@ -127,8 +128,8 @@ std::vector<StripRow> strip_rows(const Group& cells, const std::vector<std::stri
           mark.low = std::max(0.0, mark.value - cell->latency->spread_ns / 2e6);
           mark.high = mark.value + cell->latency->spread_ns / 2e6;
         }
-        mark.title = cat(cell->key.backend, " ", ms_text(mark.value), " ms");
-        if (cell == shown) out.value = cat(ms_text(mark.value), " ms");
+        mark.title = cat(cell->key.backend, " ", common::duration_text(mark.value * 1e6));
+        if (cell == shown) out.value = common::duration_text(mark.value * 1e6);
       }
       if (value == Value::kError && cell->error) {
         mark.value = cell->error->relative;
@@ -320,7 +321,8 @@ std::vector<Dot> dots_of(const Group& cells, const std::vector<std::string>& bac
     dot.series = place_in(backends, cell->key.backend);
     dot.x = cell->latency->median_ns / 1e6;
     dot.y = cell->error->relative;
-    dot.title = cat(words_of(cell->key), ": ", ms_text(dot.x), " ms, error ", error_text(dot.y));
+    dot.title = cat(words_of(cell->key), ": ", common::duration_text(dot.x * 1e6), ", error ",
+                    error_text(dot.y));
     auto [place, is_new] = last.try_emplace(
         {cell->key.model, cell->key.batch, cell->key.sizes, cell->key.backend}, -1);
     dot.joined_to = place->second;

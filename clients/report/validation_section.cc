@@ -7,6 +7,7 @@
 #include "clients/report/drawing/figures.h"
 #include "clients/report/run_sections.h"
 #include "common/base/cat.h"
+#include "common/text/units.h"
 
 namespace clients {
 
@@ -125,8 +126,9 @@ void write_variant_scatter(HtmlWriter* html, const Validation& validation) {
       dot.series = k;
       dot.x = row->latency_ms;
       dot.y = row->error;
-      dot.title = cat(row->variant, ", batch ", row->batch, ": ", number_text(row->latency_ms),
-                      " ms, error ", error_text(row->error));
+      dot.title =
+          cat(row->variant, ", batch ", row->batch, ": ",
+              common::duration_text(row->latency_ms * 1e6), ", error ", error_text(row->error));
       dot.joined_to = last;
       last = static_cast<int>(dots.size());
       dots.push_back(std::move(dot));

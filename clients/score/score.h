@@ -21,6 +21,7 @@ struct KernelRun {
   std::string id;         // stands for what it computes and how
   std::string operation;  // "matmul", "softmax", ...; empty where nobody knows
   std::string modules;  // of the model, whose weights it reads; empty where the model is not known
+  std::string sources;  // lines of the model that read these weights, likewise
   int64_t calls = 0;
   common::Latency latency;           // of all calls; a median of 0: it ran when weights were bound
   double weight_bytes = 0;           // of inputs, weights and states, each buffer once a call

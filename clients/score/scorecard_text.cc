@@ -72,12 +72,15 @@ void append_hot(const Scorecard& card, std::string* out) {
     *out += "No kernel ran.\n";
     return;
   }
-  *out += "| kernel | does | weights of | calls | time | share |\n|---|---|---|---:|---:|---:|\n";
+  *out +=
+      "| kernel | does | weights of | at | calls | time | share "
+      "|\n|---|---|---|---|---:|---:|---:|\n";
   for (const HotKernel& hot : card.hot) {
     const KernelRun& kernel = hot.kernel;
-    *out += cat("| ", cell(kernel.name), " | ", kernel.operation.empty() ? "?" : kernel.operation,
-                " | ", cell(kernel.modules), " | ", kernel.calls, " | ",
-                duration_text(kernel.latency.median_ns), " | ", percent_text(hot.share), " |\n");
+    *out +=
+        cat("| ", cell(kernel.name), " | ", kernel.operation.empty() ? "?" : kernel.operation,
+            " | ", cell(kernel.modules), " | ", cell(kernel.sources), " | ", kernel.calls, " | ",
+            duration_text(kernel.latency.median_ns), " | ", percent_text(hot.share), " |\n");
   }
   size_t unknown = 0;
   for (const KernelRun& kernel : card.run.kernels) unknown += kernel.operations ? 0 : 1;
@@ -148,11 +151,9 @@ Json json_of(const common::Latency& latency) {
 }
 
 Json json_of(const KernelRun& kernel) {
-  Json json{{"name", kernel.name},
-            {"id", kernel.id},
-            {"operation", kernel.operation},
-            {"modules", kernel.modules},
-            {"calls", kernel.calls}};
+  Json json{{"name", kernel.name},           {"id", kernel.id},
+            {"operation", kernel.operation}, {"modules", kernel.modules},
+            {"sources", kernel.sources},     {"calls", kernel.calls}};
   json.update(json_of(kernel.latency));
   json["bytes"] = kernel.weight_bytes + kernel.other_bytes;
   json["operations"] = kernel.operations ? Json(*kernel.operations) : Json();

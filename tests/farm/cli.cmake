@@ -13,6 +13,8 @@ lfarm_test(cli_reuse LABEL farm TIMEOUT 1800 SOURCES cli/cli_reuse_test.cc COMPO
   LIBRARIES nlohmann_json::nlohmann_json DEPENDS lfarm lfarm-coordinator lfarm-worker)
 lfarm_test(cli_report LABEL farm TIMEOUT 1800 SOURCES cli/cli_report_test.cc COMPONENTS common/base common/process
   LIBRARIES nlohmann_json::nlohmann_json DEPENDS lfarm lfarm-coordinator lfarm-worker)
+lfarm_test(cli_python LABEL farm TIMEOUT 1800 SOURCES cli/cli_compare_test.cc cli/cli_export_test.cc COMPONENTS common/base common/process
+  LIBRARIES nlohmann_json::nlohmann_json DEPENDS lfarm lfarm-coordinator lfarm-worker)
 lfarm_test(bench_models LABEL farm TIMEOUT 1800 SOURCES bench_models_test.cc COMPONENTS common/base common/process
   LIBRARIES nlohmann_json::nlohmann_json DEPENDS lfarm-bench lfarm-coordinator lfarm-worker)
 set_tests_properties(farm.cli_doctor PROPERTIES ENVIRONMENT_MODIFICATION LFARM_CC=unset:)

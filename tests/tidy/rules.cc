@@ -95,7 +95,7 @@ const std::vector<Rooms>& rooms() {
        {"archive/", "aten/", "families/", "complex/", "images/", "gradients/", "linalg/",
         "special/", ""}},
       {"clients/report/", {"drawing/", "logs/", "", "llm/"}},
-      {"clients/cli/", {"base/", "access/", "farm/", "models/", "plans/", ""}},
+      {"clients/cli/", {"base/", "access/", "farm/", "models/", "plans/", "compare/", ""}},
       {"clients/runtime/", {"farm/", "model/", ""}},
   };
   return kRooms;
@@ -154,7 +154,7 @@ const std::vector<Owner>& owners() {
       {"CLI/", {"clients/cli/", "coordinator/service/", "worker/agent/"}},
       {"lfarm.h", {"clients/runtime/include/", "clients/examples/"}},  // our own, once installed
       {"nlohmann/",
-       {"clients/cli/", "clients/report/", "clients/score/", "common/kubernetes/",
+       {"clients/cli/", "clients/peers/", "clients/report/", "clients/score/", "common/kubernetes/",
         "coordinator/service/", "tests/cluster/"}},
   };
   return kOwners;

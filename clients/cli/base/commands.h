@@ -12,6 +12,7 @@
   X(generate)             \
   X(check)                \
   X(check_worker)         \
+  X(compare)              \
   X(print)                \
   X(plan_show)            \
   X(plan_score)           \

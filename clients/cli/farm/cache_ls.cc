@@ -40,7 +40,7 @@ Status list_plans(const ListOptions& options) {
     LFARM_ASSIGN_OR_RETURN(plans, (*cache)->store().list_plans());
   }
   Json rows = Json::array();
-  Table table({"plan", "graph", "best", "size", "kernels", "last used"});
+  Table table({"plan", "graph", "best", "size", "blobs", "last used"});
   for (const cache::PlanListing& plan : plans) {
     rows.push_back({{"plan", plan.facts.plan_id.hex()},
                     {"place", plan.facts.key.hex()},

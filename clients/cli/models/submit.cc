@@ -13,6 +13,7 @@
 #include "clients/cli/base/commands.h"
 #include "clients/cli/base/device_roofline.h"
 #include "clients/cli/base/report.h"
+#include "clients/cli/models/exported_model.h"
 #include "clients/pt2/translate.h"
 #include "clients/report/logs/trace_log.h"
 #include "clients/runtime/model/size_ranges.h"
@@ -33,7 +34,9 @@ using common::cat;
 struct SubmitOptions {
   FarmOptions farm;
   BudgetOptions budget;
+  ExportOptions exported;
   std::string model;
+  std::string name;  // of the model; see ModelFile
   std::string sizes;
   std::string record;  // file; empty: none
   bool json = false;
@@ -91,6 +94,8 @@ std::string json_text(const Outcome& outcome) {
       {"plan", outcome.plan.pulled.id.hex()},
       {"key", facts.plan_key.hex()},
       {"target", key.target.name},
+      {"kernels", outcome.plan.pulled.plan.kernels.size()},
+      {"calls", outcome.plan.pulled.plan.calls.size()},
       {"cache", common::cache_outcome_name(facts.cache)},
       {"candidates", facts.candidates},
       {"reuse",
@@ -124,6 +129,8 @@ void print_text(const Outcome& outcome) {
   std::printf("graph       %s\n", key.graph_hash.hex().c_str());
   std::printf("plan        %s for %s\n", outcome.plan.pulled.id.hex().c_str(),
               key.target.name.c_str());
+  const common::Plan& chosen = outcome.plan.pulled.plan;
+  std::printf("kernels     %zu, in %zu calls\n", chosen.kernels.size(), chosen.calls.size());
   std::printf("cache       %s\n", common::cache_outcome_name(facts.cache));
   const common::Reuse& reuse = facts.reuse;
   if (reuse.regions != 0) {
@@ -152,8 +159,9 @@ void print_text(const Outcome& outcome) {
 
 // The farm's stages say where the time of this process's stage "farm" went; what they leave is
 // waiting and transport.
-std::vector<common::StageTime> breakdown_of(double load_ms, const CompiledPlan& plan) {
-  std::vector<common::StageTime> all{{"translate", load_ms}};
+std::vector<common::StageTime> breakdown_of(const std::vector<common::StageTime>& before,
+                                            const CompiledPlan& plan) {
+  std::vector<common::StageTime> all = before;
   double farm_ms = 0;
   for (const common::StageTime& stage : plan.pulled.facts.breakdown) farm_ms += stage.ms;
   for (const common::StageTime& stage : plan.stages) {
@@ -195,8 +203,7 @@ common::Status keep_search(const SubmitOptions& options, const Outcome& outcome,
   const common::Plan& plan = outcome.plan.pulled.plan;
   const common::Provenance& from = plan.provenance;
   if (options.record.empty() || from.best_ns <= 0) return {};
-  common::Record record =
-      record_here("lfarm submit", plan.key.target.name, "lfarm", model_name(options.model));
+  common::Record record = record_here("lfarm submit", plan.key.target.name, "lfarm", options.name);
   record.sizes = common::record_text(outcome.sizes);
   record.search = common::SearchPoint{"farm",
                                       from.candidates,
@@ -208,17 +215,19 @@ common::Status keep_search(const SubmitOptions& options, const Outcome& outcome,
   return keep_course(options, outcome, record, source);
 }
 
-// One graph's plan, found and printed. `start_ns`: when the user began to wait for it.
+// One graph's plan, found and printed. `start_ns`: when the user began to wait for it; `before`:
+// what that went on until here.
 common::Status submit_graph(const SubmitOptions& options, const common::Graph& graph,
-                            const std::string& sizes, int64_t start_ns, double load_ms,
-                            PlanSource* source, Progress* progress) {
-  auto plan = source->obtain(graph, model_name(options.model));
+                            const std::string& sizes, int64_t start_ns,
+                            const std::vector<common::StageTime>& before, PlanSource* source,
+                            Progress* progress) {
+  auto plan = source->obtain(graph, options.name);
   progress->clear();
   if (!plan.ok()) return plan.error();
   Outcome outcome;
   outcome.sizes = sizes;
   outcome.seconds = static_cast<double>(common::SteadyClock().now_ns() - start_ns) * 1e-9;
-  outcome.breakdown = breakdown_of(load_ms, *plan);
+  outcome.breakdown = breakdown_of(before, *plan);
   outcome.plan = std::move(*plan);
   outcome.of_roofline = roofline_share(options.farm, graph, outcome.plan.pulled);
   if (options.json) {
@@ -230,14 +239,24 @@ common::Status submit_graph(const SubmitOptions& options, const common::Graph& g
   return keep_search(options, outcome, source);
 }
 
-int submit(const SubmitOptions& options) {
+int submit(SubmitOptions options) {
   common::SteadyClock clock;
   int64_t start_ns = clock.now_ns();
   auto ranges = parse_size_ranges(options.sizes);
   if (!ranges.ok()) return fail(ranges.error());
-  auto model = load_model(options.model);
+  std::vector<common::StageTime> before;
+  auto lap = [&clock, &before, from_ns = start_ns](const char* stage) mutable {
+    int64_t now_ns = clock.now_ns();
+    before.push_back({stage, static_cast<double>(now_ns - from_ns) * 1e-6});
+    from_ns = now_ns;
+  };
+  auto file = model_file_of(options.model, options.exported);
+  if (!file.ok()) return fail(file.error());
+  if (file->is_exported_here) lap("export");
+  options.name = file->name;
+  auto model = load_model(file->path);
   if (!model.ok()) return fail(model.error());
-  double load_ms = static_cast<double>(clock.now_ns() - start_ns) * 1e-6;
+  lap("translate");
 
   // What is wrong with one part is said before another is searched for.
   std::vector<std::pair<std::string, common::Graph>> parts;
@@ -252,11 +271,10 @@ int submit(const SubmitOptions& options) {
   // Whoever submits wants what the farm has now, which may be better than what it had.
   PlanSource source(options.farm, options.budget, &progress, PlanSource::Disk::kKeep);
   for (const auto& [sizes, graph] : parts) {
-    common::Status done =
-        submit_graph(options, graph, sizes, start_ns, load_ms, &source, &progress);
+    common::Status done = submit_graph(options, graph, sizes, start_ns, before, &source, &progress);
     if (!done.ok()) return fail(done.error());
     start_ns = clock.now_ns();
-    load_ms = 0;
+    before = {{"translate", 0}};
   }
   return kExitDone;
 }
@@ -268,7 +286,10 @@ void declare_submit(CommandLine* line) {
   Command command = line->add(
       "submit",
       "Finds the fastest plan for a model and keeps it in the cache. Without --farm the farm of\n"
-      "the state directory is used; if none runs, one is started and stopped again when done.",
+      "the state directory is used; if none runs, one is started and stopped again when done.\n"
+      "The model may also be an .onnx file, or package.module:callable: a torch.nn.Module, a "
+      "class\n"
+      "of them, a function that returns one, or a function of tensors.",
       [options] { return submit(*options); });
   add_model_argument(&command, &options->model);
   add_compile_options(&command, &options->farm, &options->budget);
@@ -285,6 +306,8 @@ void declare_submit(CommandLine* line) {
                 "A plan for each of these parts of the model's sizes, as programs that run it\n"
                 "name them, too (lfarm_options.sizes); s0 is what print --stage hlir calls it");
   add_record_option(&command, &options->record);
+  add_export_options(&command, &options->exported);
+  command.heading("Options");
   command.flag("--json", &options->json,
                "Print the result as one JSON object, or one for each part of the sizes");
 }

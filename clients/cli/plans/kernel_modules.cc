@@ -9,7 +9,8 @@
 namespace clients {
 namespace {
 
-using Modules = std::set<std::string>;
+using Words = std::set<std::string>;
+using Weights = std::set<int>;  // positions among the graph's inputs
 
 size_t at(int index) { return static_cast<size_t>(index); }
 
@@ -32,8 +33,14 @@ std::string without_numbers(const std::string& module) {
   return out;
 }
 
-std::string text_of(const Modules& modules) {
-  std::map<std::string, Modules> by_pattern;
+std::string list_of(const Words& words) {
+  std::string text;
+  for (const std::string& word : words) text += common::cat(text.empty() ? "" : ", ", word);
+  return text;
+}
+
+std::string patterns_of(const Words& modules) {
+  std::map<std::string, Words> by_pattern;
   for (const std::string& module : modules) by_pattern[without_numbers(module)].insert(module);
   std::string text;
   for (const auto& [pattern, same] : by_pattern) {
@@ -44,27 +51,36 @@ std::string text_of(const Modules& modules) {
 
 }  // namespace
 
-std::vector<std::string> kernel_modules(const common::Plan& plan, const Model& model) {
-  std::vector<Modules> of_buffer(plan.buffers.size()), of_kernel(plan.kernels.size());
+std::vector<KernelOrigin> kernel_origins(const common::Plan& plan, const Model& model) {
+  std::vector<Weights> of_buffer(plan.buffers.size()), of_kernel(plan.kernels.size());
   for (size_t b = 0; b < plan.buffers.size(); ++b) {
     const common::Buffer& buffer = plan.buffers[b];
     if (buffer.kind != common::BufferKind::kInput) continue;
-    const std::string& name = model.weight_names[at(buffer.position)];
-    if (!name.empty()) of_buffer[b] = {module_of(name)};
+    if (!model.weight_names[at(buffer.position)].empty()) of_buffer[b] = {buffer.position};
   }
   std::vector<char> at_load = common::load_time_calls(plan);
   for (size_t c = 0; c < plan.calls.size(); ++c) {
     const common::Call& call = plan.calls[c];
-    Modules read;
+    Weights read;
     for (int input : call.inputs)
       read.insert(of_buffer[at(input)].begin(), of_buffer[at(input)].end());
     of_kernel[at(call.kernel)].insert(read.begin(), read.end());
     if (!at_load[c]) continue;
     for (int output : call.outputs) of_buffer[at(output)] = read;
   }
-  std::vector<std::string> texts;
-  for (const Modules& modules : of_kernel) texts.push_back(text_of(modules));
-  return texts;
+  std::vector<KernelOrigin> origins;
+  for (const Weights& weights : of_kernel) {
+    Words modules, sources;
+    for (int weight : weights) {
+      modules.insert(module_of(model.weight_names[at(weight)]));
+      if (at(weight) < model.weight_sources.size()) {
+        sources.insert(model.weight_sources[at(weight)]);
+      }
+    }
+    sources.erase("");
+    origins.push_back({patterns_of(modules), list_of(sources)});
+  }
+  return origins;
 }
 
 }  // namespace clients

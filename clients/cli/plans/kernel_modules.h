@@ -9,9 +9,16 @@
 
 namespace clients {
 
-// By kernel of the plan, which is one of the model: the modules whose weights and states its calls
-// read, directly or as a call at load prepared them, "lm_head" or "layers.*.mlp.up_proj" where it
-// is called for several layers; separated by ", ". Empty for kernels that read none.
-std::vector<std::string> kernel_modules(const common::Plan& plan, const Model& model);
+// What a kernel serves, in words that ", " separates; empty for kernels that read no weights.
+struct KernelOrigin {
+  // The modules whose weights and states its calls read, directly or as a call at load prepared
+  // them: "lm_head", or "layers.*.mlp.up_proj" where it is called for several layers.
+  std::string modules;
+  // The lines of the model's source that read them: "modeling_llama.py:174".
+  std::string sources;
+};
+
+// By kernel of the plan, which is one of the model.
+std::vector<KernelOrigin> kernel_origins(const common::Plan& plan, const Model& model);
 
 }  // namespace clients

@@ -134,10 +134,13 @@ std::vector<KernelRun> kernels_of(const common::Plan& plan,
 }
 
 void name_modules(const common::Plan& plan, const Model& model, PlanRun* run) {
-  std::map<std::string, std::string> by_id;
-  std::vector<std::string> modules = kernel_modules(plan, model);
-  for (size_t k = 0; k < modules.size(); ++k) by_id[plan.kernels[k].fingerprint.hex()] = modules[k];
-  for (KernelRun& kernel : run->kernels) kernel.modules = by_id[kernel.id];
+  std::map<std::string, KernelOrigin> by_id;
+  std::vector<KernelOrigin> origins = kernel_origins(plan, model);
+  for (size_t k = 0; k < origins.size(); ++k) by_id[plan.kernels[k].fingerprint.hex()] = origins[k];
+  for (KernelRun& kernel : run->kernels) {
+    kernel.modules = by_id[kernel.id].modules;
+    kernel.sources = by_id[kernel.id].sources;
+  }
 }
 
 // What is there of it.

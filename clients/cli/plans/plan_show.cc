@@ -30,7 +30,7 @@ struct PlanShowOptions {
 
 struct ShownPlan {
   FoundPlan found;
-  std::vector<std::string> modules;  // see kernel_modules(); none where the model is not known
+  std::vector<KernelOrigin> origins;  // none where the model is not known
 };
 
 Result<ShownPlan> plan_of_model(const PlanShowOptions& options) {
@@ -52,8 +52,8 @@ Result<ShownPlan> plan_of_model(const PlanShowOptions& options) {
   }
   if (!found) return not_cached(path);
   LFARM_RETURN_IF_ERROR(common::plan_fits(found->plan, model.graph));
-  std::vector<std::string> modules = kernel_modules(found->plan, model);
-  return ShownPlan{{found->id, std::move(found->plan)}, std::move(modules)};
+  std::vector<KernelOrigin> origins = kernel_origins(found->plan, model);
+  return ShownPlan{{found->id, std::move(found->plan)}, std::move(origins)};
 }
 
 Result<ShownPlan> find_plan(const PlanShowOptions& options) {
@@ -72,10 +72,11 @@ int plan_show(const PlanShowOptions& options) {
   std::printf("plan %s\n", found.id.hex().c_str());
   std::string text =
       options.predicted ? common::print_predictions(found.plan) : common::print(found.plan);
-  for (size_t k = 0; k < shown->modules.size(); ++k) {
-    if (!shown->modules[k].empty()) {
-      text += cat("kernel ", k, " reads weights of ", shown->modules[k], "\n");
-    }
+  for (size_t k = 0; k < shown->origins.size(); ++k) {
+    const KernelOrigin& origin = shown->origins[k];
+    if (origin.modules.empty()) continue;
+    text += cat("kernel ", k, " reads weights of ", origin.modules,
+                origin.sources.empty() ? "" : " at ", origin.sources, "\n");
   }
   std::fwrite(text.data(), 1, text.size(), stdout);
   return kExitDone;

@@ -12,6 +12,7 @@
 #include "clients/report/run_sections.h"
 #include "clients/report/sections.h"
 #include "common/base/cat.h"
+#include "common/text/units.h"
 
 namespace clients {
 
@@ -34,7 +35,7 @@ std::string shortened(const std::string& text) {
 }
 
 std::string time_of(double value, LlmFigure figure) {
-  return cat(number_text(value), figure == LlmFigure::kPlan ? " s" : " ms");
+  return common::duration_text(value * (figure == LlmFigure::kPlan ? 1e9 : 1e6));
 }
 
 std::string shape_note(const LlmRow& row) {
@@ -178,7 +179,7 @@ void write_budgets(HtmlWriter* html, const LlmRun& run) {
     std::string what = name;
     for (const auto& [budget, ms] : points) {
       line.points.push_back({budget, best > 0 ? ms / best : 1});
-      what += cat("; ", number_text(budget), " candidates: ", number_text(ms), " ms");
+      what += cat("; ", number_text(budget), " candidates: ", common::duration_text(ms * 1e6));
     }
     html->line();
     html->open("figure");
@@ -242,8 +243,9 @@ void write_history(HtmlWriter* html, const std::vector<LlmRun>& runs,
       for (const LlmPoint& point : one->points) {
         line.points.push_back({number_of[point.run], point.tpot_ms});
       }
-      what += cat("; ", words_of(*one), ": ", number_text(one->points.front().tpot_ms), " to ",
-                  number_text(one->points.back().tpot_ms), " ms");
+      what +=
+          cat("; ", words_of(*one), ": ", common::duration_text(one->points.front().tpot_ms * 1e6),
+              " to ", common::duration_text(one->points.back().tpot_ms * 1e6));
       lines.push_back(std::move(line));
     }
     html->line();

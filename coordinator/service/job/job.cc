@@ -253,9 +253,9 @@ void Job::close() {
 void Job::end_without_plan(JobEnding how, const Error& error) {
   if (is(Phase::kEnded)) return;
   const char* ending = job_ending_name(how);
-  auto level = how == JobEnding::kFailed ? common::log_warning : common::log_info;
-  level(cat("a job ", ending, ": ", error.message),
-        {{"job", scope_.request.id}, {"tenant", scope_.request.tenant}});
+  common::LogFields about = {{"job", scope_.request.id}, {"tenant", scope_.request.tenant}};
+  std::string what = cat("a job ", ending, ": ", error.message);
+  how == JobEnding::kFailed ? common::log_warning(what, about) : common::log_info(what, about);
   subscribers_.fail(error);
   scope_.record.ended(how, error.message);
   int64_t now_ns = scope_.env.clock.now_ns();

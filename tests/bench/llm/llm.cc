@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "clients/cli/base/signals.h"
+#include "clients/peers/line_process.h"
 #include "common/base/cat.h"
 #include "common/base/contains.h"
 #include "common/base/files.h"
@@ -16,7 +17,6 @@
 #include "tests/bench/farm/farm_under_load.h"
 #include "tests/bench/llm/llm_runs.h"
 #include "tests/bench/llm/llm_way.h"
-#include "tests/bench/peers/line_process.h"
 
 namespace bench {
 namespace {
@@ -54,7 +54,7 @@ void complete(LlmCommand* command, bool has_prompts) {
     if (!has_prompts) command->measured.prompts = {128};
   }
   if (command->budgets.empty()) command->budgets = {0};
-  command->measured.python = command_words(command->python);
+  command->measured.python = clients::command_words(command->python);
   // Beside this program, where both were built.
   std::error_code ignored;
   auto here = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path() / "lfarm";

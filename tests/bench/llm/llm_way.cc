@@ -5,14 +5,16 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "clients/peers/line_process.h"
 #include "common/base/cat.h"
 #include "common/base/clock.h"
-#include "tests/bench/peers/line_process.h"
 #include "tests/bench/peers/script.h"
 
 namespace bench {
 namespace {
 
+using clients::LineProcess;
+using clients::quoted;
 using common::cat;
 using common::Error;
 using common::Result;

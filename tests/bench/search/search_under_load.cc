@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "clients/cli/access/farm_options.h"
+#include "clients/cli/compare/measured_model.h"
 #include "clients/runtime/model/instance.h"
 #include "common/base/cat.h"
 #include "common/base/files.h"
@@ -22,7 +23,6 @@
 #include "common/schedule/kernel_nest.h"
 #include "coordinator/search/job_search.h"
 #include "tests/bench/bench.h"
-#include "tests/bench/measured_model.h"
 #include "tests/bench/search/busy_processes.h"
 #include "worker/backend/backend.h"
 #include "worker/compile/build_plan.h"
@@ -31,6 +31,7 @@
 namespace bench {
 namespace {
 
+using clients::MeasuredModel;
 using common::cat;
 using common::Result;
 
@@ -91,7 +92,7 @@ Result<clients::PulledPlan> search(const MeasuredModel& model, const Arguments& 
   clients::BudgetOptions budget;
   budget.candidates = how.budget;
   budget.seed = static_cast<uint64_t>(seed);
-  return plan_for(model, farm, budget);
+  return clients::plan_for(model, farm, budget);
 }
 
 // The plain program, compiled here.
@@ -229,7 +230,7 @@ void print_summary(const Arguments& how, int load, Summary& summary) {
 
 common::Status search_model(const Arguments& how, const std::string& path,
                             std::map<int, Summary>& summaries) {
-  LFARM_ASSIGN_OR_RETURN(MeasuredModel model, open_model(path));
+  LFARM_ASSIGN_OR_RETURN(MeasuredModel model, clients::open_model(path));
   const common::Graph& graph = model.model->graph;
   LFARM_ASSIGN_OR_RETURN(PlainPlan plain, PlainPlan::make(common::canonical(graph)));
   for (int seed = 1; seed <= how.seeds; ++seed) {

@@ -145,7 +145,8 @@ TEST_F(CliFarm, SecondSubmitIsAHitOfTheFirst) {
   // With the model at hand the same, and the modules whose weights kernels read.
   Invocation of_model = lfarm({"plan", "show", model("mlp")});
   EXPECT_EQ(of_model.out().rfind(show.out(), 0), 0u) << of_model.out() << show.out();
-  EXPECT_NE(of_model.out().find("reads weights of a\n"), std::string::npos) << of_model.out();
+  EXPECT_NE(of_model.out().find("reads weights of a at make_models.py:92\n"), std::string::npos)
+      << of_model.out();
   Invocation stats = lfarm({"cache", "stats", "--json"});
   EXPECT_EQ(stats.out().rfind("{\"plans\":{\"count\":1,", 0), 0u) << stats.out();
 }

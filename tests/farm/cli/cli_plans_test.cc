@@ -49,6 +49,24 @@ class CliPlans : public CliTest {
   }
 };
 
+TEST_F(CliPlans, KernelsAreCountedInOneWay) {
+  auto submitted = nlohmann::json::parse(
+      said(at("home", {"submit", model("kv_step"), "--budget", "2", "--device", "cpu", "--json"})));
+  auto kernels = submitted["kernels"].get<size_t>();
+  EXPECT_GT(kernels, 1u);
+  EXPECT_EQ(submitted["reuse"]["kernels"], kernels);
+  std::string text =
+      said(at("home", {"plan", "show", submitted["plan"].get<std::string>().substr(0, 16)}));
+  size_t lines = 0;
+  for (size_t found = 0; (found = text.find("\nkernel ", found)) != std::string::npos; ++found) {
+    ++lines;
+  }
+  EXPECT_EQ(lines, kernels) << text;
+  auto card = nlohmann::json::parse(
+      said(at("home", {"plan", "score", model("kv_step"), "--device", "cpu", "--json"})));
+  EXPECT_EQ(card["kernels"].size(), kernels) << text;
+}
+
 TEST_F(CliPlans, AFilesPlanRunsWhereNoFarmIs) {
   std::string file = exported("kv_step");
   std::string found =

@@ -110,7 +110,7 @@ class CliTest : public testing::Test {
   CliTest() : scratch_(common::ScratchDirectory::create("lfarm-cli").value()) {
     // What the user's environment says must not reach the test.
     for (const char* name : {"LFARM_FARM", "LFARM_FARM_KEY", "LFARM_KEYS", "LFARM_TRUST",
-                             "LFARM_LOG", "LFARM_LOG_FORMAT"}) {
+                             "LFARM_LOG", "LFARM_LOG_FORMAT", "LFARM_LOGS", "LFARM_PYTHON"}) {
       ::unsetenv(name);
     }
     ::setenv("LFARM_STATE", state().c_str(), 1);

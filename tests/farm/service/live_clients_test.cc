@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "clients/runtime/farm/farm_access.h"
 #include "clients/runtime/farm/farm_client.h"
 #include "clients/runtime/live_instance.h"
 #include "common/ir/hlir/builder.h"
@@ -238,8 +239,13 @@ TEST_F(LiveClientsTest, ASessionHasThePlainPlanWhileTheFarmSearches) {
                     common::kProtocolsSpoken, here);
   worker.answers_max = 1;
   auto opened = session(here_);
-  auto request = opened->request(scripted_graph(4));
+  auto request = opened->request(scripted_graph(4), "Mlp");
   ASSERT_TRUE(converse({&worker}, [&] { return request->plan() != nullptr; }));
+  auto farm = clients::connect_to_farm(access(here_), [] { return common::Status(); });
+  ASSERT_TRUE(farm.ok()) << farm.error().message;
+  EXPECT_NE((*farm)->status(common::StatusTopic::kJobs).value().find(R"("name":"Mlp")"),
+            std::string::npos)
+      << "the job is called as the module's class is";
   EXPECT_EQ(request->plan()->facts.standing, common::Standing::kInterim);
   EXPECT_TRUE(request->plan()->plan.provenance.is_interim);
   uint64_t changes = request->changes();

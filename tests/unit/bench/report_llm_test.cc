@@ -96,7 +96,7 @@ TEST(LlmReport, PagesShowRegressionsHistoryAndBudgets) {
   const std::string page = llm_page(runs, "runs");
   EXPECT_TRUE(has(page, "2.00\u00d7 as long"));
   EXPECT_TRUE(has(page, "Quality over candidates"));
-  EXPECT_TRUE(has(page, "10.0 to 20.0 ms"));
+  EXPECT_TRUE(has(page, "10.0 ms to 20.0 ms"));
   EXPECT_TRUE(has(page, "lfarm, 500 candidates"));
   const auto json = nlohmann::json::parse(llm_json(runs));
   EXPECT_EQ(json["runs"].size(), 2u);

@@ -440,7 +440,7 @@ TEST(ScorecardText, SaysAllOfIt) {
   std::string text = markdown_of(sample_card());
   for (const char* words :
        {"# Plan aaaaaaaaaaaa: grade D", "for cpu, s0=4", "| bottleneck | memory bandwidth |",
-        "| a\\|b\\`c | matmul |  | 1 | 1.00 ms | 66.7 % |",
+        "| a\\|b\\`c | matmul |  |  | 1 | 1.00 ms | 66.7 % |",
         "| the plan | 2.00 ms | 1.00 ms | 2.00 | critical |", "## Parity with on\\<nx: slower",
         "| matmul | 1.50 ms | 1.00 ms | 1.50 |", "| matmul | 1.50 ms | 1.00 ms | 500 us |",
         "A run takes 2.00 ms here and 4.00 ms there: 0.50 of the time.",

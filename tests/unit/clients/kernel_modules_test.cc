@@ -14,6 +14,7 @@ using common::InputKind;
 Model model_of_layers() {
   Model model;
   model.weight_names = {"layers.0.up.weight", "layers.1.up.weight", "scale", ""};
+  model.weight_sources = {"model.py:12", "model.py:12", "model.py:20", ""};
   return model;
 }
 
@@ -36,21 +37,23 @@ TEST(KernelModules, AreThoseOfTheWeightsThatAllCallsRead) {
   common::Plan plan = plan_of_layers();
   plan.calls = {
       {0, {3, 0}, {4}, {}}, {0, {4, 1}, {5}, {}}, {1, {5, 2, 1}, {6}, {}}, {2, {6}, {4}, {}}};
-  std::vector<std::string> modules = kernel_modules(plan, model_of_layers());
-  ASSERT_EQ(modules.size(), 4u);
-  EXPECT_EQ(modules[0], "layers.*.up");
-  EXPECT_EQ(modules[1], "layers.1.up, scale");
-  EXPECT_EQ(modules[2], "") << "what kernels give each other is of no module";
-  EXPECT_EQ(modules[3], "") << "it is never called";
+  std::vector<KernelOrigin> origins = kernel_origins(plan, model_of_layers());
+  ASSERT_EQ(origins.size(), 4u);
+  EXPECT_EQ(origins[0].modules, "layers.*.up");
+  EXPECT_EQ(origins[1].modules, "layers.1.up, scale");
+  EXPECT_EQ(origins[0].sources, "model.py:12");
+  EXPECT_EQ(origins[1].sources, "model.py:12, model.py:20");
+  EXPECT_EQ(origins[2].modules, "") << "what kernels give each other is of no module";
+  EXPECT_EQ(origins[3].modules, "") << "it is never called";
 }
 
 TEST(KernelModules, OfPreparedWeightsAreThoseTheyWereMadeOf) {
   common::Plan plan = plan_of_layers();
   plan.calls = {{0, {0}, {4}, {}}, {1, {3, 4}, {5}, {}}, {2, {5}, {6}, {}}};
-  std::vector<std::string> modules = kernel_modules(plan, model_of_layers());
-  EXPECT_EQ(modules[0], "layers.0.up");
-  EXPECT_EQ(modules[1], "layers.0.up");
-  EXPECT_EQ(modules[2], "");
+  std::vector<KernelOrigin> origins = kernel_origins(plan, model_of_layers());
+  EXPECT_EQ(origins[0].modules, "layers.0.up");
+  EXPECT_EQ(origins[1].modules, "layers.0.up");
+  EXPECT_EQ(origins[2].modules, "");
 }
 
 }  // namespace

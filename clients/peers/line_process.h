@@ -13,7 +13,7 @@
 #include "common/base/result.h"
 #include "common/process/subprocess.h"
 
-namespace bench {
+namespace clients {
 
 // Not thread-safe. After an error the process is of no further use; it is killed when this goes.
 class LineProcess {
@@ -58,4 +58,4 @@ std::vector<std::string> command_words(const std::string& command);
 // Clean and short enough for one line of a message.
 std::string quoted(std::string text);
 
-}  // namespace bench
+}  // namespace clients

@@ -1,4 +1,4 @@
-"""One peer of `lfarm-bench models`: runs an exported model with PyTorch or ONNX Runtime when told to.
+"""One peer of lfarm: runs an exported model with PyTorch or ONNX Runtime when told to.
 
 Arguments: eager|inductor|onnxruntime THREADS. Needs torch; for onnxruntime also onnx and onnxruntime.
 

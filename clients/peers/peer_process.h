@@ -1,5 +1,5 @@
 // Another runtime of models in a process of its own, which measures itself when it is told to: the
-// other end of peers/peer.py, whose first lines describe what is said.
+// other end of peer.py, whose first lines describe what is said.
 #pragma once
 
 #include <cstdint>
@@ -7,11 +7,11 @@
 #include <utility>
 #include <vector>
 
+#include "clients/peers/line_process.h"
 #include "common/base/bytes.h"
 #include "common/base/result.h"
-#include "tests/bench/peers/line_process.h"
 
-namespace bench {
+namespace clients {
 
 // Milliseconds that the peer may take for an answer.
 struct PeerDeadlines {
@@ -75,4 +75,4 @@ class PeerProcess {
   PeerFacts facts_;
 };
 
-}  // namespace bench
+}  // namespace clients

@@ -1,4 +1,4 @@
-#include "tests/bench/measured_model.h"
+#include "clients/cli/compare/measured_model.h"
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -14,7 +14,7 @@
 #include "common/runtime/tensor/compare.h"
 #include "common/runtime/tensor/synthetic.h"
 
-namespace bench {
+namespace clients {
 
 using common::cat;
 using common::HostTensor;
@@ -23,14 +23,14 @@ using common::Status;
 
 namespace {
 
-constexpr clients::Tolerance kTolerance{1e-3, 1e-3};
-constexpr clients::Tolerance kHalfTolerance{5e-2, 5e-2};
+constexpr Tolerance kTolerance{1e-3, 1e-3};
+constexpr Tolerance kHalfTolerance{5e-2, 5e-2};
 
 size_t at(int index) { return static_cast<size_t>(index); }
 
 // What the case's meta.json says, where it does.
-clients::Tolerance tolerance_of(const std::string& folder, const std::string& dtype) {
-  clients::Tolerance usual = dtype == "f32" || dtype == "f64" ? kTolerance : kHalfTolerance;
+Tolerance tolerance_of(const std::string& folder, const std::string& dtype) {
+  Tolerance usual = dtype == "f32" || dtype == "f64" ? kTolerance : kHalfTolerance;
   if (folder.empty()) return usual;
   auto text = common::read_file(folder + "/meta.json");
   if (!text.ok()) return usual;
@@ -41,7 +41,7 @@ clients::Tolerance tolerance_of(const std::string& folder, const std::string& dt
   return {json["tolerance"].value("rtol", usual.rtol), json["tolerance"].value("atol", usual.atol)};
 }
 
-Result<std::vector<HostTensor>> synthetic_inputs_of(const clients::Model& model) {
+Result<std::vector<HostTensor>> synthetic_inputs_of(const Model& model) {
   std::vector<int64_t> sizes = common::representative_sizes(model.graph.symbols);
   LFARM_ASSIGN_OR_RETURN(
       auto all, common::synthetic_inputs(model.graph, sizes, 0, common::InputPattern::kNormal));
@@ -65,21 +65,20 @@ Result<MeasuredModel> open_model(const std::string& path) {
   bool is_folder = std::filesystem::is_directory(path, ignored);
   if (is_folder) measured.folder = path;
   measured.file = is_folder ? path + "/model.pt2" : path;
-  measured.name = clients::model_name(measured.file);
-  LFARM_ASSIGN_OR_RETURN(clients::Model loaded, clients::load_model(measured.file));
-  measured.model = std::make_shared<const clients::Model>(std::move(loaded));
+  measured.name = model_name(measured.file);
+  LFARM_ASSIGN_OR_RETURN(Model loaded, load_model(measured.file));
+  measured.model = std::make_shared<const Model>(std::move(loaded));
   measured.dtype = common::dtype_name(common::narrowest_float(measured.model->graph));
   if (is_folder) {
-    LFARM_ASSIGN_OR_RETURN(measured.inputs,
-                           clients::read_inputs(*measured.model, path + "/inputs"));
+    LFARM_ASSIGN_OR_RETURN(measured.inputs, read_inputs(*measured.model, path + "/inputs"));
   } else {
     LFARM_ASSIGN_OR_RETURN(measured.inputs, synthetic_inputs_of(*measured.model));
   }
-  LFARM_RETURN_IF_ERROR(clients::check_user_inputs(*measured.model, measured.inputs));
+  LFARM_RETURN_IF_ERROR(check_user_inputs(*measured.model, measured.inputs));
   std::vector<common::TensorRef> refs;
   for (const HostTensor& input : measured.inputs) refs.push_back(common::ref_of(input));
-  LFARM_ASSIGN_OR_RETURN(std::vector<int64_t> sizes, clients::symbols_of(*measured.model, refs));
-  measured.work = clients::work_of(measured.model->graph, sizes);
+  LFARM_ASSIGN_OR_RETURN(std::vector<int64_t> sizes, symbols_of(*measured.model, refs));
+  measured.work = work_of(measured.model->graph, sizes);
   measured.tolerance = tolerance_of(measured.folder, measured.dtype);
   return measured;
 }
@@ -88,25 +87,23 @@ std::vector<PeerArray> arrays_of(const MeasuredModel& model) {
   std::vector<PeerArray> arrays;
   for (size_t i = 0; i < model.inputs.size(); ++i) {
     if (model.model->user_inputs[i] < 0) continue;
-    arrays.push_back(
-        {torch_dtype(model.inputs[i].dtype()),
-         clients::npy_from_tensor(model.inputs[i], model.model->user_input_is_complex[i])});
+    arrays.push_back({torch_dtype(model.inputs[i].dtype()),
+                      npy_from_tensor(model.inputs[i], model.model->user_input_is_complex[i])});
   }
   return arrays;
 }
 
 Result<std::vector<HostTensor>> outputs_of(const MeasuredModel& model, const PeerModel& peer) {
   std::vector<HostTensor> outputs;
-  for (const clients::UserOutput& output : model.model->user_outputs) {
+  for (const UserOutput& output : model.model->user_outputs) {
     if (output.graph_output < 0) continue;
     const common::Graph& graph = model.model->graph;
     const common::Node& node = graph.node(graph.outputs[at(output.graph_output)].node);
     if (outputs.size() == peer.outputs.size()) break;
     const common::Bytes& file = peer.outputs[outputs.size()].npy;
-    auto array = clients::parse_npy(file);
+    auto array = parse_npy(file);
     if (!array.ok()) return array.error();
-    LFARM_ASSIGN_OR_RETURN(HostTensor tensor,
-                           clients::tensor_from_npy(*array, node.dtype, output.complex));
+    LFARM_ASSIGN_OR_RETURN(HostTensor tensor, tensor_from_npy(*array, node.dtype, output.complex));
     outputs.push_back(std::move(tensor));
   }
   if (outputs.size() != peer.outputs.size()) {
@@ -134,44 +131,43 @@ Status compare(const MeasuredModel& model, const std::vector<HostTensor>& actual
     return common::Error{common::Code::kVerification, std::move(what)};
   };
   size_t k = 0;
-  for (const clients::UserOutput& output : model.model->user_outputs) {
+  for (const UserOutput& output : model.model->user_outputs) {
     if (output.graph_output < 0) continue;
     if (k >= actual.size() || k >= expected.size())
       return differs(cat("output ", k, " is missing"));
-    auto what = output.order ? clients::order_difference(actual[k], expected[k],
-                                                         model.inputs[output.order->user_input],
-                                                         output.order->axis)
-                             : clients::difference(actual[k], expected[k], model.tolerance);
+    auto what = output.order
+                    ? order_difference(actual[k], expected[k],
+                                       model.inputs[output.order->user_input], output.order->axis)
+                    : difference(actual[k], expected[k], model.tolerance);
     if (what) return differs(cat("output ", k, ": ", *what));
     ++k;
   }
   return {};
 }
 
-Result<clients::PulledPlan> plan_for(const MeasuredModel& model, const clients::FarmOptions& farm,
-                                     const clients::BudgetOptions& budget) {
-  clients::Progress progress(false);
-  clients::PlanSource source(farm, budget, &progress, clients::PlanSource::Disk::kUse);
+Result<PulledPlan> plan_for(const MeasuredModel& model, const FarmOptions& farm,
+                            const BudgetOptions& budget) {
+  Progress progress(false);
+  PlanSource source(farm, budget, &progress, PlanSource::Disk::kUse);
   auto plan = source.obtain(model.model->graph, model.name);
   progress.clear();
   if (!plan.ok()) return plan.error();
   return std::move(plan->pulled);
 }
 
-Result<LfarmSide> LfarmSide::open(const MeasuredModel& model, const clients::PulledPlan& plan,
-                                  int threads) {
+Result<LfarmSide> LfarmSide::open(const MeasuredModel& model, const PulledPlan& plan, int threads) {
   LFARM_ASSIGN_OR_RETURN(auto device, common::open_device("cpu", threads));
   LfarmSide side(model, std::move(device));
-  auto weights = std::make_shared<clients::Weights>(model.model, side.device_.get());
+  auto weights = std::make_shared<Weights>(model.model, side.device_.get());
   LFARM_ASSIGN_OR_RETURN(side.instance_,
-                         clients::PlanInstance::make(model.model, std::move(weights), plan.plan,
-                                                     plan.object_source(), *side.device_));
+                         PlanInstance::make(model.model, std::move(weights), plan.plan,
+                                            plan.object_source(), *side.device_));
   for (const HostTensor& input : model.inputs) side.refs_.push_back(common::ref_of(input));
   return side;
 }
 
 Result<std::vector<HostTensor>> LfarmSide::first_call() {
-  LFARM_ASSIGN_OR_RETURN(clients::CallResult result, instance_->call(model_->inputs));
+  LFARM_ASSIGN_OR_RETURN(CallResult result, instance_->call(model_->inputs));
   std::vector<HostTensor> outputs;
   for (std::optional<HostTensor>& output : result.outputs) {
     if (output) outputs.push_back(std::move(*output));
@@ -191,4 +187,4 @@ Result<std::vector<double>> LfarmSide::run(int calls) {
   return times;
 }
 
-}  // namespace bench
+}  // namespace clients

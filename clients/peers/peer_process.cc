@@ -1,4 +1,4 @@
-#include "tests/bench/peer_process.h"
+#include "clients/peers/peer_process.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -6,7 +6,7 @@
 
 #include "common/base/cat.h"
 
-namespace bench {
+namespace clients {
 namespace {
 
 using common::cat;
@@ -122,4 +122,4 @@ Result<std::vector<double>> PeerProcess::run(int calls) {
   return all;
 }
 
-}  // namespace bench
+}  // namespace clients

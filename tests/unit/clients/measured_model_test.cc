@@ -1,12 +1,14 @@
-// Models of `lfarm-bench models`: if these fail, plans are compared with outputs of other inputs.
+// Models that are measured beside other runtimes: if these fail, plans are compared with outputs of
+// other inputs.
+#include "clients/cli/compare/measured_model.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "tests/bench/measured_model.h"
 #include "tests/paths/paths.h"
 
-namespace bench {
+namespace clients {
 namespace {
 
 std::string mlp() { return paths::fixtures("/models/mlp"); }
@@ -34,4 +36,4 @@ TEST(MeasuredModel, TheFileOfACaseAloneHasInputsMadeUpAndNoOutputs) {
 }
 
 }  // namespace
-}  // namespace bench
+}  // namespace clients

@@ -1,4 +1,4 @@
-// A model that `lfarm-bench models` measures: its file and inputs, and lfarm's plan for it.
+// A model that is measured beside other runtimes: its file and inputs, and lfarm's plan for it.
 #pragma once
 
 #include <memory>
@@ -7,25 +7,25 @@
 
 #include "clients/cli/access/farm_options.h"
 #include "clients/cli/models/case.h"
+#include "clients/peers/peer_process.h"
 #include "clients/pt2/translate.h"
 #include "clients/runtime/farm/pulled_plan.h"
 #include "clients/runtime/model/plan_instance.h"
 #include "clients/score/model_work.h"
 #include "common/base/result.h"
 #include "common/runtime/device/device.h"
-#include "tests/bench/peer_process.h"
 
-namespace bench {
+namespace clients {
 
 struct MeasuredModel {
   std::string name;    // of its folder or file
   std::string file;    // the archive
   std::string folder;  // of the case; empty: a file alone
   std::string dtype;   // its least precise float: "f32", "bf16"
-  std::shared_ptr<const clients::Model> model;
+  std::shared_ptr<const Model> model;
   std::vector<common::HostTensor> inputs;  // one an input of the user's
-  clients::Tolerance tolerance;
-  clients::ModelWork work;
+  Tolerance tolerance;
+  ModelWork work;
 };
 
 // A case's folder (clients/cli/models/case.h) or a .pt2 file alone: inputs are then synthetic, of
@@ -46,14 +46,13 @@ common::Status compare(const MeasuredModel& model, const std::vector<common::Hos
                        const std::vector<common::HostTensor>& expected);
 
 // The plan that lfarm has, or makes, for the model on this machine's processor.
-common::Result<clients::PulledPlan> plan_for(const MeasuredModel& model,
-                                             const clients::FarmOptions& farm,
-                                             const clients::BudgetOptions& budget);
+common::Result<PulledPlan> plan_for(const MeasuredModel& model, const FarmOptions& farm,
+                                    const BudgetOptions& budget);
 
 // Runs the plan in this process. Not thread-safe.
 class LfarmSide {
  public:
-  static common::Result<LfarmSide> open(const MeasuredModel& model, const clients::PulledPlan& plan,
+  static common::Result<LfarmSide> open(const MeasuredModel& model, const PulledPlan& plan,
                                         int threads);
   // The outputs that are tensors of the first call on a fresh instance. Once, before run().
   common::Result<std::vector<common::HostTensor>> first_call();
@@ -65,9 +64,9 @@ class LfarmSide {
       : model_(&model), device_(std::move(device)) {}
   const MeasuredModel* model_;
   std::unique_ptr<common::Device> device_;
-  std::unique_ptr<clients::PlanInstance> instance_;
+  std::unique_ptr<PlanInstance> instance_;
   std::vector<common::TensorRef> refs_;
   common::RunOutputs outputs_;
 };
 
-}  // namespace bench
+}  // namespace clients

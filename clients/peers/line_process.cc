@@ -1,4 +1,4 @@
-#include "tests/bench/peers/line_process.h"
+#include "clients/peers/line_process.h"
 
 #include <poll.h>
 #include <sys/mman.h>
@@ -14,7 +14,7 @@
 #include "common/base/cat.h"
 #include "common/base/clock.h"
 
-namespace bench {
+namespace clients {
 
 using common::cat;
 using common::Error;
@@ -194,4 +194,4 @@ Status LineProcess::save(size_t count, const std::string& path) {
   return {};
 }
 
-}  // namespace bench
+}  // namespace clients
