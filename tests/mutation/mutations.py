@@ -408,7 +408,7 @@ MUTATIONS = [
     ("memory", SEARCH + "memory/call_order.cc", "sum += arena_bytes(id);", None),
     ("memory", SEARCH + "memory/fit_memory.cc", "bool is_within = fitted.bytes <= bound;",
      "bool is_within = true;"),
-    ("memory", SEARCH + "memory_bound.cc",
+    ("memory", SEARCH + "memory/memory_bound.cc",
      "live.arena_bytes() + scratch_of(program, report) <= bytes_",
      "live.arena_bytes() <= bytes_"),
     # ---- the executor and its memory

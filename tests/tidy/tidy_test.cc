@@ -20,9 +20,10 @@ std::string slurp(const fs::path& path) {
   return out.str();
 }
 
-// .git is a file in a second working tree of a repository.
+// .git is a file in a second working tree of a repository. Pictures hold no words.
 bool is_skipped(const std::string& name) {
-  return name == ".git" || name == "fixtures" || name.starts_with("build");
+  return name == ".git" || name == "fixtures" || name.starts_with("build") ||
+         name.ends_with(".png");
 }
 
 // Everything of the tree that people write, sorted by path.

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "clients/cli/base/commands.h"
 #include "clients/cli/access/farm_options.h"
+#include "clients/cli/base/commands.h"
 #include "clients/cli/base/report.h"
 #include "clients/cli/compare/compare_text.h"
 #include "clients/cli/compare/compared_sides.h"

@@ -137,7 +137,7 @@ TEST(Archive, ReadsStateAndSourceLines) {
 TEST(Archive, PlacesAreOutsideOfPyTorch) {
   ExportNode node;
   node.stack_trace =
-      "File \"/home/me/export.py\", line 9, in forward\n    return self.m(x)\n"
+      "File \"/srv/me/export.py\", line 9, in forward\n    return self.m(x)\n"
       "  File \"/usr/lib/python3/dist-packages/transformers/modeling_llama.py\", line 389, in "
       "forward\n"
       "    x = self.embed(x)\n"
