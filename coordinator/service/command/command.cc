@@ -354,14 +354,15 @@ common::Status announce(const Service& service, const Web* web, const Arguments&
     LFARM_RETURN_IF_ERROR(common::write_file_atomic(arguments.http_file,
                                                     common::as_bytes(cat(web->address(), '\n'))));
   }
-  if (!arguments.endpoint_file.empty()) {
-    LFARM_RETURN_IF_ERROR(common::write_file_atomic(
-        arguments.endpoint_file, common::as_bytes(cat(service.endpoint(), '\n'))));
-  }
   const std::string searchers = service.searchers_endpoint();
+  // Before the farm's: who finds that finds both.
   if (!arguments.searchers_file.empty()) {
     LFARM_RETURN_IF_ERROR(common::write_file_atomic(arguments.searchers_file,
                                                     common::as_bytes(cat(searchers, '\n'))));
+  }
+  if (!arguments.endpoint_file.empty()) {
+    LFARM_RETURN_IF_ERROR(common::write_file_atomic(
+        arguments.endpoint_file, common::as_bytes(cat(service.endpoint(), '\n'))));
   }
   std::printf("listening on %s\n", service.endpoint().c_str());
   if (!searchers.empty()) std::printf("searchers on %s\n", searchers.c_str());
