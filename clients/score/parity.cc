@@ -9,8 +9,6 @@ namespace clients {
 
 namespace {
 
-bool runs(const KernelRun& kernel) { return kernel.latency.median_ns > 0; }
-
 double difference_ms(const OperatorRatio& one) { return one.ms - one.other_ms; }
 
 }  // namespace
@@ -20,7 +18,7 @@ Parity parity_with(const PlanRun& run, const OtherRuntime& other) {
   parity.runtime = other.name;
   std::map<std::string, OperatorRatio> all;
   for (const KernelRun& kernel : run.kernels) {
-    if (!runs(kernel)) continue;
+    if (!kernel.runs()) continue;
     parity.launches += static_cast<double>(kernel.calls);
     if (!kernel.operation.empty()) all[kernel.operation].ms += kernel.latency.median_ns / 1e6;
   }

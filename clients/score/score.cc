@@ -6,8 +6,6 @@ namespace clients {
 
 namespace {
 
-bool runs(const KernelRun& kernel) { return kernel.latency.median_ns > 0; }
-
 double peak_of(const KernelRun& kernel, const Roofline& roofline) {
   bool half = kernel.is_half && roofline.half_operations_per_s > 0;
   return half ? roofline.half_operations_per_s : roofline.operations_per_s;
@@ -48,7 +46,7 @@ std::optional<double> efficiency_of(const PlanRun& run, const Roofline& roofline
 std::optional<double> kernel_efficiency_of(const PlanRun& run, const Roofline& roofline) {
   double least_ns = 0;
   for (const KernelRun& kernel : run.kernels) {
-    if (!runs(kernel)) continue;
+    if (!kernel.runs()) continue;
     least_ns +=
         std::max(operations_ns(kernel, roofline), bytes_ns(kernel, run.resident_bytes, roofline));
   }
@@ -68,7 +66,7 @@ Shares shares_of(const PlanRun& run, const Roofline& roofline) {
   Shares shares;
   double all_ns = call_ns(run), launches = 0, kernels_ns = 0, compute_ns = 0;
   for (const KernelRun& kernel : run.kernels) {
-    if (!runs(kernel)) continue;
+    if (!kernel.runs()) continue;
     launches += static_cast<double>(kernel.calls);
     kernels_ns += kernel.latency.median_ns;
     bool is_compute =
@@ -132,7 +130,7 @@ std::vector<HotKernel> hot_kernels(const PlanRun& run) {
   double all_ns = 0;
   std::vector<HotKernel> hot;
   for (const KernelRun& kernel : run.kernels) {
-    if (!runs(kernel)) continue;
+    if (!kernel.runs()) continue;
     all_ns += kernel.latency.median_ns;
     hot.push_back({kernel, 0});
   }

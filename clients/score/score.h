@@ -29,6 +29,7 @@ struct KernelRun {
   double call_bytes = 0;             // of all that the largest call touches
   std::optional<double> operations;  // additions and multiplications; empty where nobody knows
   bool is_half = false;              // products of 16-bit numbers
+  bool runs() const { return latency.median_ns > 0; }
 };
 
 // A plan's run, measured kernel by kernel and as a whole.

@@ -485,7 +485,7 @@ void Search::choose_finalists() {
   }
 }
 
-// At most so many programs within the bound on memory that compute what `program` does.
+// Adds at most `most` variants of the program that keep the bound on memory.
 void Search::add_finalists(const Program& program, const std::vector<Program>& parts,
                            int64_t most) {
   for (Program& fitted : memory_.fit(program)) {

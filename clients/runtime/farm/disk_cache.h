@@ -16,9 +16,9 @@
 
 namespace clients {
 
-// A file a plan, with its objects (common/wire/bundle/plan_bundle.h). Any number of processes and
-// threads may use one directory at once: files appear whole and go whole. Whoever asks for a plan
-// checks it as if it came from a farm, so that a file that was tampered with is as good as none.
+// One file for each plan with its objects (common/wire/bundle/plan_bundle.h). Processes and threads
+// may share a directory: files are written and removed atomically. Callers check a plan as if it
+// came from a farm, so that a file that was tampered with counts as missing.
 class DiskCache {
  public:
   // Nothing is created before the first put. `bytes_max`: of all files together; what was used

@@ -20,8 +20,8 @@ using common::RunLiveness;
 
 // Calls that are repeated for one value.
 constexpr size_t kChainMax = 24;
-// A small input of a repeated call, as a row's statistics, is kept alive until then rather than
-// computed again: one byte for so many of the value.
+// An input of a repeated call, such as a row's statistics, is kept alive rather than computed again
+// where the value has at least this many times its bytes.
 constexpr size_t kKeptShare = 8;
 // Values that are moved from one use to another in all: bounds the time of a search's step.
 constexpr int kStepsMax = 5'000;

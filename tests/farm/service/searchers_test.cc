@@ -89,7 +89,7 @@ class SearchersTest : public ServiceTest {
     return wait_until([&] { return metric("lfarm_searchers") == count; });
   }
 
-  // The worker holds all tasks behind so many until it is released.
+  // The worker answers `answers_max` tasks, and the others once it is released.
   struct Peers {
     Peers(const std::string& endpoint, size_t answers_max)
         : worker(endpoint, "w1", kTestTarget, 4), client(endpoint) {

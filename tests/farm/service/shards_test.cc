@@ -253,8 +253,8 @@ TEST_F(ShardsTest, AWriteOfAHolderThatIsNoneIsRefused) {
       becomes([&] { return must(engine.names(shard, cache::ShardRecord::kPlan)).size() == 1; }));
 }
 
-// From whoever holds their shards: of several coordinators another one may be first to take a shard
-// whose lease is gone, too, and has not the plans.
+// With one coordinator. Of several, one that does not have the plans may be the first to take a
+// shard whose lease is gone as well.
 TEST_F(ShardsTest, AnEngineThatComesBackEmptyGetsItsPlansBack) {
   start(1);
   ASSERT_TRUE(are_spread());
