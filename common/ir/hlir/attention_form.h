@@ -10,6 +10,11 @@
 
 namespace common {
 
+// Of attention on a processor: rows of a unit and keys of a block where the schedule says nothing.
+inline constexpr int64_t kAttentionRows = 64, kAttentionKeys = 128;
+// So few rows are not worth packing keys and values for.
+inline constexpr int64_t kAttentionSkinnyRows = 4;
+
 // product[batch, row, column] = sum over keys of f(softmax(g(scores)))[batch, row, key]
 //                                                * values[batch, key, column],
 // with scores = sum over depth of queries[batch, row, depth] * keys[batch, key, depth], and f and g

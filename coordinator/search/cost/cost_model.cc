@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "common/ir/hlir/attention_form.h"
 #include "common/ir/hlir/tile_form.h"
 #include "common/schedule/tile_blocks.h"
 #include "coordinator/search/cost/cpu_terms.h"
@@ -159,11 +160,9 @@ double tile_ns(const KernelProfile& profile, const ScheduleValues& values,
 // packs all keys and values that they see, a block of keys at a time.
 double attention_ns(const AttentionSize& size, const ScheduleValues& values,
                     const VectorTerms& terms) {
-  constexpr double kRows = 64, kKeys = 128, kSkinnyRows = 4;
-  const double block =
-      std::min(size.rows, values.attention.rows != 0 ? number(values.attention.rows) : kRows);
-  const double keys =
-      std::min(size.keys, values.attention.keys != 0 ? number(values.attention.keys) : kKeys);
+  auto given = [](int64_t value, int64_t usual) { return number(value != 0 ? value : usual); };
+  const double block = std::min(size.rows, given(values.attention.rows, common::kAttentionRows));
+  const double keys = std::min(size.keys, given(values.attention.keys, common::kAttentionKeys));
   auto product = [&](double columns, double steps) {
     common::RegisterTile tile =
         common::choose_register_tile(static_cast<int64_t>(block), static_cast<int64_t>(columns),
@@ -173,7 +172,7 @@ double attention_ns(const AttentionSize& size, const ScheduleValues& values,
     return tiles * steps * register_step_ns(number(tile.rows), number(tile.vectors), terms);
   };
   double each = product(keys, size.depth) + product(size.width, keys);
-  if (size.rows > kSkinnyRows) {
+  if (size.rows > number(common::kAttentionSkinnyRows)) {
     // Keys are transposed on their way, values are copied.
     each += keys *
             (size.depth * terms.pack_column_ns + size.width * 2 * terms.simple_ns[1] / terms.lanes);

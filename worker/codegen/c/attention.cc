@@ -47,10 +47,6 @@ using common::UnitLoop;
 
 namespace {
 
-// So few rows are not worth packing keys and values for.
-constexpr int64_t kSkinnyRows = 4;
-constexpr int64_t kUsualRows = 64;
-constexpr int64_t kUsualKeys = 128;
 // A row's sum is collected in double after this many keys.
 constexpr int64_t kSumBlock = 2048;
 
@@ -74,12 +70,12 @@ Sizes choose_sizes(const AttentionForm& form, int64_t depth, DType dtype, const 
   Sizes s;
   s.depth = depth;
   s.width = form.size(form.columns).constant();
-  s.rows = given("rows") != 0 ? given("rows") : kUsualRows;
-  s.keys = given("keys") != 0 ? given("keys") : kUsualKeys;
+  s.rows = given("rows") != 0 ? given("rows") : common::kAttentionRows;
+  s.keys = given("keys") != 0 ? given("keys") : common::kAttentionKeys;
   Expr rows = form.size(form.rows);
   if (rows.is_constant()) {
     s.rows = std::clamp<int64_t>(rows.constant(), 1, s.rows);
-    s.skinny = rows.constant() <= kSkinnyRows;
+    s.skinny = rows.constant() <= common::kAttentionSkinnyRows;
   }
   Expr keys = form.label_size[at(form.key)];
   if (keys.is_constant()) s.keys = std::min(s.keys, std::max<int64_t>(keys.constant(), 1));
