@@ -31,7 +31,7 @@
 #include "common/schedule/kernel_nest.h"
 #include "common/wire/ir_codec.h"
 #include "coordinator/search/partition/assemble.h"
-#include "coordinator/search/partition/layout_assignment.h"
+#include "coordinator/search/partition/rewrites/layout_assignment.h"
 #include "coordinator/search/partition/regions.h"
 #include "coordinator/search/space/region_space.h"
 #include "tests/fuzz/graphs/random_graph.h"

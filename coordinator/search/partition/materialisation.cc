@@ -21,6 +21,10 @@ using common::UnaryOp;
 
 // So often windows read an element where it is better computed before.
 constexpr double kWindowsOverlap = 2;
+// What reads so many times the bytes of a value instead of the value reads as little.
+constexpr double kReadsAsLittle = 1.25;
+// Nodes that one kernel's value is looked through for a sum.
+constexpr int kChainMax = 32;
 
 bool is_copy(const Selected& selected, common::NodeId id) {
   return selected.lowering[at(id)] == Lowering::kCopy;
@@ -78,6 +82,28 @@ std::optional<Axes> permuted_axes(const Node& node, const Node& operand) {
     axes.push_back(static_cast<int>(axis));
   }
   return axes;
+}
+
+// The one node that all uses lead to, through elementwise nodes of the very same element that
+// nothing else uses: y * sigmoid(y) is computed where y is. -1: there is none, or it is no near
+// one.
+common::NodeId joined_user(const Graph& graph, const std::vector<Use>& uses,
+                           const std::vector<std::vector<Use>>& all_uses) {
+  constexpr int kStepsMax = 8;
+  common::NodeId last = -1;
+  for (const Use& use : uses) last = std::max(last, use.user);
+  for (const Use& use : uses) {
+    common::NodeId user = use.user;
+    bool direct = use.direct;
+    for (int step = 0; step < kStepsMax && user != last; ++step) {
+      const std::vector<Use>& next = all_uses[at(user)];
+      direct = direct && is_elementwise(graph.node(user)) && next.size() == 1 && next[0].direct;
+      if (!direct) return -1;
+      user = next[0].user;
+    }
+    if (user != last || !direct) return -1;
+  }
+  return last >= 0 && is_elementwise(graph.node(last)) ? last : -1;
 }
 
 // All uses are by one elementwise node, of the very same element, whatever the order of axes.
@@ -146,22 +172,79 @@ bool is_read_by_groups(const Selected& selected, common::NodeId id,
   return false;
 }
 
-// `follows_product`: it is made elementwise of a contraction, in one kernel.
+// Whether the value is a few cheap steps from what is stored, which is about as much to read.
+bool is_cheap_of_stored(const Selected& selected, common::NodeId id,
+                        const Materialised& materialised) {
+  constexpr int kStepsMax = 3;
+  const Graph& graph = selected.graph;
+  const std::vector<int64_t> sizes = common::representative_sizes(graph.symbols);
+  auto bytes = [&](common::NodeId one) {
+    return common::count_bytes(graph.node(one).dtype, graph.node(one).shape, sizes);
+  };
+  std::vector<common::NodeId> steps{id};
+  double computed_bytes = 0;  // of what is stored; inputs are there in any case
+  for (size_t k = 0; k < steps.size(); ++k) {
+    const Node& node = graph.node(steps[k]);
+    if (steps.size() > kStepsMax || !is_cheap(node)) return false;
+    for (common::NodeId operand : node.operands) {
+      common::NodeId base = base_of(selected, operand);
+      if (!is_computed(graph.node(base))) continue;
+      if (materialised[at(base)] != 0) {
+        computed_bytes += bytes(base);
+      } else {
+        steps.push_back(base);
+      }
+    }
+  }
+  return computed_bytes <= kReadsAsLittle * bytes(id);
+}
+
+// Whether the value takes a sum that is not stored, and whoever needs it needs it again at each
+// place of outer axes.
+bool repeats_sum(const Selected& selected, common::NodeId id, const std::vector<Use>& uses,
+                 const Materialised& materialised) {
+  const Graph& graph = selected.graph;
+  if (uses.size() != 1 || uses[0].direct) return false;
+  for (common::NodeId operand : graph.node(uses[0].user).operands) {
+    if (base_of(selected, operand) != id || graph.node(operand).op != Op::kView) continue;
+    const common::View& view = common::attr<common::ViewAttr>(graph.node(operand)).view;
+    bool outer = std::any_of(view.index.begin(), view.index.end(), [](const common::Expr& e) {
+      return e.uses({common::Var::Kind::kIndex, 0});
+    });
+    if (outer || view.shape.empty()) return false;
+  }
+  std::vector<common::NodeId> stack{id};
+  for (int step = 0; step < kChainMax && !stack.empty(); ++step) {
+    const Node& node = graph.node(stack.back());
+    stack.pop_back();
+    if (node.op == Op::kReduce) return true;
+    for (common::NodeId operand : node.operands) {
+      common::NodeId base = base_of(selected, operand);
+      if (is_computed(graph.node(base)) && materialised[at(base)] == 0) stack.push_back(base);
+    }
+  }
+  return false;
+}
+
+// `materialised`: of the nodes before it. `follows_product`: it is made elementwise of a
+// contraction, in one kernel.
 bool default_in_place(const Selected& selected, common::NodeId id,
-                      const std::vector<std::vector<Use>>& all_uses, bool follows_product) {
+                      const std::vector<std::vector<Use>>& all_uses,
+                      const Materialised& materialised, bool follows_product) {
   const Graph& graph = selected.graph;
   const Node& node = graph.node(id);
-  const std::vector<Use>& uses = all_uses[at(id)];
+  std::vector<Use> uses = all_uses[at(id)];
   if (uses.empty() || has_own_template(node)) return false;
   if (node.op == Op::kFourier) return flows_into_one(selected, id, uses);
   if (is_transformed(graph, uses)) return is_elementwise(node);
   if (uses.size() > 1) {
-    if (!is_cheap(node) || uses.size() > 4) return false;
-    // Recomputing must not drag a long chain along.
-    return std::all_of(node.operands.begin(), node.operands.end(), [&](common::NodeId operand) {
-      return !is_computed(graph.node(base_of(selected, operand)));
-    });
+    common::NodeId joined = joined_user(graph, uses, all_uses);
+    if (joined < 0) {
+      return uses.size() <= 4 && is_cheap_of_stored(selected, id, materialised);
+    }
+    uses = {{joined, true}};
   }
+  if (repeats_sum(selected, id, uses, materialised)) return false;
   const Node& user = graph.node(uses[0].user);
   if (node.op == Op::kContract) {
     return is_elementwise(user) && uses[0].direct && user.shape == node.shape;
@@ -392,8 +475,8 @@ Materialised default_materialisation(const Selected& selected, AttentionMemo& me
       if (is_other) materialised[base] = 1;
       if (!is_other) follows[i] = follows[base];
     }
-    materialised[i] =
-        keep || !default_in_place(selected, id, uses, follows[i] >= 0 && follows[i] != id);
+    materialised[i] = keep || !default_in_place(selected, id, uses, materialised,
+                                                follows[i] >= 0 && follows[i] != id);
   }
   gather_attention(selected, uses, materialised, memo);
   store_after_transforms(selected, uses, materialised);

@@ -6,7 +6,7 @@
 #include "common/ir/hlir/text.h"
 #include "common/ir/hlir/verify.h"
 #include "common/runtime/interpreter/interpreter.h"
-#include "coordinator/search/partition/known_comparisons.h"
+#include "coordinator/search/partition/rewrites/known_comparisons.h"
 #include "tests/unit/ir/models.h"
 
 namespace coordinator {

@@ -13,7 +13,7 @@
 #include "common/ir/roll/roll.h"
 #include "common/runtime/interpreter/interpreter.h"
 #include "coordinator/search/partition/assemble.h"
-#include "coordinator/search/partition/layout_assignment.h"
+#include "coordinator/search/partition/rewrites/layout_assignment.h"
 #include "coordinator/search/partition/regions.h"
 #include "coordinator/search/space/region_space.h"
 #include "program_interpreter.h"

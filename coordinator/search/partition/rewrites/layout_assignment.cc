@@ -1,4 +1,4 @@
-#include "coordinator/search/partition/layout_assignment.h"
+#include "coordinator/search/partition/rewrites/layout_assignment.h"
 
 #include <algorithm>
 #include <numeric>

@@ -1,4 +1,4 @@
-#include "coordinator/search/partition/known_comparisons.h"
+#include "coordinator/search/partition/rewrites/known_comparisons.h"
 
 #include <algorithm>
 #include <cmath>
