@@ -151,8 +151,9 @@ double tile_ns(const KernelProfile& profile, const ScheduleValues& values,
   double panels = std::ceil(size.columns / panel);
   double tiles = std::ceil(size.rows / rows) * std::ceil(size.columns / columns);
   double steps = size.is_short ? std::ceil(size.steps / terms.short_steps) : size.steps;
+  double pack_row_ns = terms.pack_row_ns * (size.has_border ? terms.pack_border : 1);
   double each = tiles * steps * step + size.columns * steps * terms.pack_column_ns +
-                panels * size.rows * steps * terms.pack_row_ns;
+                panels * size.rows * steps * pack_row_ns;
   return size.batch * (terms.batch_ns + each) * few_units(size, values);
 }
 

@@ -53,6 +53,7 @@ struct VectorTerms {
   double tile_registers;
   double pack_row_ns;     // an element of the rows into its place, again for each panel of columns,
   double pack_column_ns;  // and of the columns
+  double pack_border = 1;  // times a row's, where a condition says whether there is an element
   double batch_ns;
   double short_steps = 1;  // of the sum that a multiply-add of bfloat16 takes
 };

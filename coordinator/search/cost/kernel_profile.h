@@ -39,7 +39,8 @@ struct ContractionSize {
   bool is_wide = false;       // elements of eight bytes
   bool is_short = false;      // both operands are bfloat16
   bool is_half = false;  // or both were of 16 bits until they were cast, as tensor cores take them
-  bool is_copied = false;  // these are inputs as they lie in memory, or views of such
+  bool has_border = false;  // an operand is read through a view that is not valid everywhere
+  bool is_copied = false;   // these are inputs as they lie in memory, or views of such
 };
 
 struct AttentionSize {

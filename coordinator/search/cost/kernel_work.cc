@@ -72,6 +72,23 @@ double computed_operations(const Graph& body, NodeId id) {
   return sum <= 1 && is_half_value(body, id) ? 0 : sum;
 }
 
+// Whether the value takes elements through a view that is not valid everywhere.
+bool reads_border(const Graph& body, NodeId id) {
+  std::vector<NodeId> open{id};
+  std::set<NodeId> seen;
+  while (!open.empty()) {
+    NodeId next = open.back();
+    open.pop_back();
+    if (!seen.insert(next).second) continue;
+    const Node& node = body.node(next);
+    if (node.op == Op::kView && !common::attr<common::ViewAttr>(node).view.valid.empty()) {
+      return true;
+    }
+    open.insert(open.end(), node.operands.begin(), node.operands.end());
+  }
+  return false;
+}
+
 }  // namespace
 
 size_t shared_prefix(const Graph& body) {
@@ -110,6 +127,7 @@ ContractionSize contraction_size(const Graph& body, const Node& node,
   size.is_short = left.dtype == common::DType::kBfloat16 && right.dtype == common::DType::kBfloat16;
   size.is_half = is_half_value(body, node.operands[0]) && is_half_value(body, node.operands[1]);
   size.is_copied = is_half_input(body, node.operands[0]) && is_half_input(body, node.operands[1]);
+  size.has_border = reads_border(body, node.operands[0]) || reads_border(body, node.operands[1]);
   for (int label : problem.batch) {
     size.batch *= size_of(problem.label_size[static_cast<size_t>(label)], symbols);
   }

@@ -23,8 +23,10 @@ using common::UnaryOp;
 constexpr double kWindowsOverlap = 2;
 // What reads so many times the bytes of a value instead of the value reads as little.
 constexpr double kReadsAsLittle = 1.25;
-// Nodes that one kernel's value is looked through for a sum.
-constexpr int kChainMax = 32;
+// Nodes of a kernel that are looked at.
+constexpr size_t kChainMax = 32;
+// Steps that a product's operand takes in place: two values side by side are three.
+constexpr size_t kOperandStepsMax = 8;
 
 bool is_copy(const Selected& selected, common::NodeId id) {
   return selected.lowering[at(id)] == Lowering::kCopy;
@@ -199,6 +201,20 @@ bool is_cheap_of_stored(const Selected& selected, common::NodeId id,
   return computed_bytes <= kReadsAsLittle * bytes(id);
 }
 
+// The value and what is computed in place for it, as far as a look at a kernel's nodes goes.
+std::vector<common::NodeId> chain_of(const Selected& selected, common::NodeId id,
+                                     const Materialised& materialised) {
+  const Graph& graph = selected.graph;
+  std::vector<common::NodeId> chain{id};
+  for (size_t k = 0; k < chain.size() && chain.size() < kChainMax; ++k) {
+    for (common::NodeId operand : graph.node(chain[k]).operands) {
+      common::NodeId base = base_of(selected, operand);
+      if (is_computed(graph.node(base)) && materialised[at(base)] == 0) chain.push_back(base);
+    }
+  }
+  return chain;
+}
+
 // Whether the value takes a sum that is not stored, and whoever needs it needs it again at each
 // place of outer axes.
 bool repeats_sum(const Selected& selected, common::NodeId id, const std::vector<Use>& uses,
@@ -213,17 +229,9 @@ bool repeats_sum(const Selected& selected, common::NodeId id, const std::vector<
     });
     if (outer || view.shape.empty()) return false;
   }
-  std::vector<common::NodeId> stack{id};
-  for (int step = 0; step < kChainMax && !stack.empty(); ++step) {
-    const Node& node = graph.node(stack.back());
-    stack.pop_back();
-    if (node.op == Op::kReduce) return true;
-    for (common::NodeId operand : node.operands) {
-      common::NodeId base = base_of(selected, operand);
-      if (is_computed(graph.node(base)) && materialised[at(base)] == 0) stack.push_back(base);
-    }
-  }
-  return false;
+  std::vector<common::NodeId> chain = chain_of(selected, id, materialised);
+  return std::any_of(chain.begin(), chain.end(),
+                     [&](common::NodeId one) { return graph.node(one).op == Op::kReduce; });
 }
 
 // `materialised`: of the nodes before it. `follows_product`: it is made elementwise of a
@@ -251,7 +259,10 @@ bool default_in_place(const Selected& selected, common::NodeId id,
   }
   if (is_read_by_groups(selected, id, all_uses)) return is_moved(selected, id, all_uses);
   if (follows_product && is_reductive(user)) return false;  // A kernel ends at its epilogue.
-  if (user.op == Op::kContract) return is_cheap(node);
+  // A product reads its operands again for each block of its result.
+  if (user.op == Op::kContract) {
+    return is_cheap(node) && chain_of(selected, id, materialised).size() <= kOperandStepsMax;
+  }
   if (has_own_template(user)) return is_elementwise(node);
   if (is_elementwise(node) && is_read_by_windows(graph, id, all_uses)) return false;
   if (node.op == Op::kReduce) {

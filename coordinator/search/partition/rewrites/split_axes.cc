@@ -181,6 +181,10 @@ class Splitting {
   // Splits the classes of a view's axes, if they lie in another order where it reads.
   bool split_by(size_t id) {
     const View& view = attr<ViewAttr>(graph_.nodes[id]).view;
+    const size_t read = at(graph_.nodes[id].operands[0]);
+    for (int k = 0; k < rank(read); ++k) {
+      if (!class_of(read, k).digits.empty()) return false;  // it puts them together again
+    }
     std::vector<Part> parts;
     bool any = false;
     for (int k = 0; k < rank(id); ++k) {
