@@ -464,7 +464,9 @@ CandidateTask Search::send_whole(TaskKind kind, const char* origin, Finalist fin
 CandidateTask Search::send(Sent sent) {
   sent.task.payload.verify = verified_sizes(*sent.task.graph);
   sent.task.payload.measure.sizes = times_.sizes();
-  sent.task.payload.verify.references_ms = references_ms(sent.is_whole(), options_.time_ms);
+  bool is_first = sent.task.payload.kind == TaskKind::kBaseline;
+  sent.task.payload.verify.references_ms =
+      references_ms(sent.is_whole(), is_first, options_.time_ms);
   return sent_.add(std::move(sent)).task;
 }
 

@@ -8,11 +8,11 @@ namespace coordinator {
 
 using common::TaskOutcome;
 
-uint32_t references_ms(bool is_whole, int64_t time_ms) {
+uint32_t references_ms(bool is_whole, bool is_first, int64_t time_ms) {
   constexpr int64_t kOfRegion = 1'500;
   constexpr int64_t kOfWhole = 6'000;
   constexpr int64_t kShareOfWhole = 8;
-  if (!is_whole) return kOfRegion;
+  if (!is_whole || is_first) return kOfRegion;
   if (time_ms <= 0) return kOfWhole;
   return static_cast<uint32_t>(std::clamp<int64_t>(time_ms / kShareOfWhole, kOfRegion, UINT32_MAX));
 }

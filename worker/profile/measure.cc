@@ -25,9 +25,11 @@ constexpr int64_t kSampleNs = 50'000;
 // Calls are timed one by one in at most this share of the time for whole runs.
 constexpr int64_t kCallTimeDivisor = 2;
 // Disturbed samples that are discarded: so many, and several for each that counts. Where every
-// sample is disturbed, disturbed ones count.
+// sample is disturbed, disturbed ones count; and where samples are so long that something else runs
+// in nearly all of them.
 constexpr size_t kDiscardedMax = 20;
 constexpr size_t kDiscardedPerSample = 4;
+constexpr int64_t kDiscardedNs = 400'000'000;
 // On a busy machine so many undisturbed samples are enough once so much time has passed.
 constexpr size_t kQuietSamples = 10;
 constexpr int64_t kPatienceNs = 100'000'000;
@@ -85,12 +87,16 @@ bool enough(const common::MeasureOptions& options, size_t runs, int64_t spent_ns
 // Counts samples, and says of disturbed ones whether they are discarded.
 class Discards {
  public:
-  // Whether the sample counts.
-  bool counts(bool is_disturbed) {
+  // Whether the sample, which took so long, counts.
+  bool counts(bool is_disturbed, uint64_t ns) {
     ++samples_;
     disturbed_ += is_disturbed;
     if (!is_disturbed) return ++counted_, true;
-    if (discarded_ < kDiscardedMax + kDiscardedPerSample * counted_) return ++discarded_, false;
+    bool is_patient = discarded_ < kDiscardedMax + kDiscardedPerSample * counted_;
+    if (is_patient && discarded_ns_ < kDiscardedNs) {
+      discarded_ns_ += static_cast<int64_t>(ns);
+      return ++discarded_, false;
+    }
     ++counted_disturbed_;
     return true;
   }
@@ -106,6 +112,7 @@ class Discards {
 
  private:
   size_t samples_ = 0, disturbed_ = 0, counted_ = 0, discarded_ = 0, counted_disturbed_ = 0;
+  int64_t discarded_ns_ = 0;
 };
 
 class Measuring {
@@ -164,7 +171,8 @@ class Measuring {
       if (is_over(start_ns) && !(runs_.empty() && discarded_.empty())) break;
       if (discards_.is_enough_after(clock_.now_ns() - start_ns)) break;
       LFARM_ASSIGN_OR_RETURN(Sampler::Sample sample, sampler_.take(kSampleNs));
-      if (!discards_.counts(sample.is_disturbed)) {
+      uint64_t sample_ns = std::accumulate(sample.run_ns.begin(), sample.run_ns.end(), uint64_t{0});
+      if (!discards_.counts(sample.is_disturbed, sample_ns)) {
         if (discarded_.empty()) common::log_debug("disturbed samples are discarded");
         discarded_.insert(discarded_.end(), sample.run_ns.begin(), sample.run_ns.end());
         // What ran meanwhile has used the caches.
@@ -172,12 +180,18 @@ class Measuring {
         continue;
       }
       uint64_t least = *std::min_element(sample.run_ns.begin(), sample.run_ns.end());
-      for (uint64_t ns : sample.run_ns) spent_ns += static_cast<int64_t>(ns);
+      spent_ns += static_cast<int64_t>(sample_ns);
       runs_.insert(runs_.end(), sample.run_ns.begin(), sample.run_ns.end());
       slow_samples += is_too_slow(least);
       gave_up_ = slow_samples >= 2;
     }
     return {};
+  }
+
+  static uint64_t duration_of(const Sampler::CallSample& sample) {
+    int64_t ns = 0;
+    for (const auto& run : sample.runs) ns = std::accumulate(run.begin(), run.end(), ns);
+    return static_cast<uint64_t>(ns);
   }
 
   common::Status time_calls(size_t calls, uint32_t runs) {
@@ -190,7 +204,7 @@ class Measuring {
       if (discards.is_enough_after(clock_.now_ns() - start_ns)) break;
       if (done >= kTimedRuns && clock_.now_ns() - start_ns >= kTimedRunsNs) break;
       LFARM_ASSIGN_OR_RETURN(auto sample, sampler_.take_calls(kSampleNs));
-      if (!discards.counts(sample.is_disturbed) && !is_late) continue;
+      if (!discards.counts(sample.is_disturbed, duration_of(sample)) && !is_late) continue;
       for (const std::vector<int64_t>& times : sample.runs) {
         for (size_t c = 0; c < calls; ++c) calls_[c].push_back(static_cast<uint64_t>(times[c]));
       }
