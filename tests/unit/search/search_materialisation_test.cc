@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "common/base/clock.h"
 #include "common/ir/hlir/builder.h"
 #include "common/ir/hlir/text.h"
 #include "common/ir/llir/horizontal.h"
@@ -14,6 +15,7 @@
 #include "coordinator/search/fusion/multi_output.h"
 #include "coordinator/search/genes/schedule_space.h"
 #include "coordinator/search/partition/attention_memo.h"
+#include "coordinator/search/space/region_space.h"
 #include "program_interpreter.h"
 
 namespace coordinator {
@@ -197,6 +199,74 @@ TEST(Materialised, WhatIsComputedAtLoadJoinsNoRun) {
   size_t at_load = only(graph, Op::kUnary);
   for (size_t i = 0; i < writers.size(); ++i) {
     EXPECT_EQ(writers[i] == static_cast<IrNode>(at_load), i == at_load) << common::print(graph);
+  }
+}
+
+// Which nodes of the graph are stored by default.
+Materialised stored_by_default(const Graph& graph) {
+  AttentionMemo attentions;
+  return default_materialisation(select_all(graph), attentions);
+}
+
+// y * sigmoid(y) is one kernel with what makes y, however dear y is; of two results each needs it.
+TEST(Materialised, ASharedTailIsPartOfItsKernel) {
+  for (bool is_joined : {true, false}) {
+    GraphBuilder b;
+    IrNode y = b.unary(UnaryOp::kExp, input(b, {8, 64}));
+    IrNode gate = b.unary(UnaryOp::kSigmoid, y);
+    if (is_joined) {
+      b.output(b.binary(common::BinaryOp::kMul, y, gate));
+    } else {
+      b.output(b.reduce(common::ReduceOp::kSum, y, {1}));
+      b.output(gate);
+    }
+    Graph graph = b.finish();
+    Materialised stored = stored_by_default(graph);
+    for (size_t id = 0; id < graph.nodes.size(); ++id) {
+      const common::Node& node = graph.nodes[id];
+      bool is_exp =
+          node.op == Op::kUnary && common::attr<common::UnaryAttr>(node).op == UnaryOp::kExp;
+      if (!is_exp) continue;
+      EXPECT_EQ(stored[id] == 0, is_joined) << common::print(graph);
+    }
+  }
+}
+
+// A difference of two stored values that several kernels need is read instead of both, and
+// computed where one of them is small.
+TEST(Materialised, WhatIsMoreToReadIsStored) {
+  for (bool is_small : {true, false}) {
+    GraphBuilder b;
+    IrNode x = b.scan(common::ScanOp::kSum, input(b, {16, 64}), 1);
+    IrNode other = is_small ? b.scan(common::ScanOp::kSum, input(b, {64}), 0)
+                            : b.scan(common::ScanOp::kMax, input(b, {16, 64}), 1);
+    IrNode difference = b.binary(common::BinaryOp::kSub, x, other);
+    b.output(b.reduce(common::ReduceOp::kSum, difference, {0}));
+    b.output(b.unary(UnaryOp::kTanh, difference));
+    Graph graph = b.finish();
+    Materialised stored = stored_by_default(graph);
+    size_t at = only(graph, Op::kBinary);
+    EXPECT_EQ(stored[at] == 0, is_small) << common::print(graph);
+  }
+}
+
+// A product reads its operands again for every block: many values side by side are stored once.
+TEST(Materialised, AProductsOperandTakesFewSteps) {
+  for (int parts : {2, 12}) {
+    GraphBuilder b;
+    std::vector<IrNode> rows;
+    for (int k = 0; k < parts; ++k) rows.push_back(input(b, {1, 32}));
+    IrNode stack = b.concat(rows, 0);
+    b.output(b.matmul(stack, b.input(InputKind::kWeight, DType::kFloat32, {32, 48}, "w")));
+    Graph graph = b.finish();
+    common::SteadyClock clock;
+    Program program = RegionSpace(graph, clock).decode({}).program;
+    int64_t stacks = 0;
+    for (const common::Buffer& buffer : program.buffers) {
+      stacks +=
+          buffer.kind == common::BufferKind::kTemporary && buffer.shape == common::Shape{parts, 32};
+    }
+    EXPECT_EQ(stacks, parts == 2 ? 0 : 1) << common::print(program);
   }
 }
 
