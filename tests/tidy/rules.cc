@@ -85,6 +85,7 @@ const std::vector<Rooms>& rooms() {
       {"coordinator/search/",
        {"cost/", "partition/", "fusion/", "genes/", "records/", "memory/", "space/", "strategy/",
         "passes/", ""}},
+      {"coordinator/search/partition/", {"rewrites/", ""}},
       {"coordinator/service/",
        {"loop/", "observe/", "workers/", "shards/", "plans/", "sharing/", "journal/", "searchers/",
         "job/", "jobs/", "inspect/", "", "web/", "command/"}},

@@ -9,6 +9,7 @@
 #include "common/ir/hlir/tile_form.h"
 #include "common/ir/llir/load_time.h"
 #include "coordinator/search/partition/node_kinds.h"
+#include "coordinator/search/partition/rewrites/product_sum.h"
 
 namespace coordinator {
 namespace {
@@ -409,16 +410,6 @@ std::optional<AttentionParts> attention_at(const Selected& selected,
   return memo.find(selected, id, [&](common::NodeId other) {
     return other != id && is_materialised(selected, materialised, other);
   });
-}
-
-bool is_product_sum(const Graph& graph, const Node& node) {
-  if (node.op != Op::kReduce ||
-      common::attr<common::ReduceAttr>(node).op != common::ReduceOp::kSum) {
-    return false;
-  }
-  const Node& operand = graph.node(node.operands[0]);
-  return operand.op == Op::kBinary &&
-         common::attr<common::BinaryAttr>(operand).op == BinaryOp::kMul;
 }
 
 bool is_computed(const Node& node) {

@@ -33,8 +33,6 @@ using Materialised = std::vector<char>;
 bool is_computed(const common::Node& node);
 // Elementwise, and a handful of machine instructions.
 bool is_cheap(const common::Node& node);
-// A sum whose operand is a product.
-bool is_product_sum(const common::Graph& graph, const common::Node& node);
 // Has a kernel that writes it: a computed value that is stored, or a view that is copied.
 bool is_materialised(const Selected& selected, const Materialised& materialised, common::NodeId id);
 // What the value is read from: views are seen through unless they are copied.

@@ -10,6 +10,7 @@
 #include "common/ir/hlir/tile_form.h"
 #include "common/ir/llir/load_time.h"
 #include "coordinator/rules/matching/factors.h"
+#include "coordinator/search/partition/rewrites/product_sum.h"
 #include "coordinator/search/partition/without_unused.h"
 
 namespace coordinator {

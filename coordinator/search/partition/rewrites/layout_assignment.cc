@@ -8,7 +8,7 @@
 
 #include "common/base/contains.h"
 #include "common/ir/hlir/builder.h"
-#include "coordinator/search/partition/materialisation.h"
+#include "coordinator/search/partition/rewrites/product_sum.h"
 
 namespace coordinator {
 namespace {

@@ -13,7 +13,7 @@
 #include "common/base/contains.h"
 #include "common/ir/expr/with_indices.h"
 #include "common/ir/hlir/builder.h"
-#include "coordinator/search/partition/node_kinds.h"
+#include "coordinator/search/partition/rewrites/product_sum.h"
 
 namespace coordinator {
 namespace {
@@ -102,7 +102,9 @@ class Splitting {
   }
   AxisClass& class_of(size_t id, int axis) { return classes_[find(first_[id] + axis)]; }
 
-  bool follows(const Node& node) const { return is_elementwise(node) || is_reduction(node); }
+  bool follows(const Node& node) const {
+    return common::is_elementwise(node.op) || is_reduction(node);
+  }
 
   void join_operands(size_t id) {
     const Node& node = graph_.nodes[id];
@@ -309,10 +311,11 @@ class Splitting {
     if (node.op == Op::kInput) return inputs_[at(attr<common::InputAttr>(node).position)];
     if (node.op == Op::kView) return viewed(id);
     if (is_reduction(node) && is_split(at(node.operands[0]))) return reduced(id);
-    if (is_elementwise(node)) node.shape = shape_of(id);
+    if (common::is_elementwise(node.op)) node.shape = shape_of(id);
     for (NodeId& operand : node.operands) {
-      operand = is_elementwise(node) && is_uniform(operand) ? uniform(operand, node.shape)
-                                                            : copies_[at(operand)];
+      operand = common::is_elementwise(node.op) && is_uniform(operand)
+                    ? uniform(operand, node.shape)
+                    : copies_[at(operand)];
     }
     return builder_.raw(std::move(node));
   }
@@ -382,7 +385,7 @@ class Splitting {
   // The value along the view's axes: computed there as far as its sums are short.
   NodeId along(NodeId value, const View& view) {
     Node node = builder_.node(value);
-    if (is_elementwise(node)) {
+    if (common::is_elementwise(node.op)) {
       node.shape = view.shape;
       for (NodeId& operand : node.operands) operand = along(operand, view);
       return builder_.raw(std::move(node));
