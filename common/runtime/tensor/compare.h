@@ -40,6 +40,9 @@ struct ReferenceError {
   double typical = 0;
   double greatest = 0;  // of its elements' errors
   double mean = 0;
+  // Whether few elements have nearly all of the error: those that rounding alone decides, such as
+  // signs of what would be 0. The greatest error and the mean then say nothing of the others.
+  bool is_uneven = false;
 };
 // Of an output as verify_output() takes it; of outputs that are not comparable anything.
 ReferenceError reference_error(const HostTensor& oracle, const HostTensor& reference);
@@ -50,8 +53,9 @@ DType narrowest_float(const Graph& graph);
 // Judges one output of a candidate. `oracle` is the output of interpret() with kWide, `reference`
 // with kPlain (or kModel): what the same graph gives when it is lowered plainly. Floats pass when
 // the candidate's greatest error is at most twice the reference's and some units in the last place,
-// and its mean error is so against the reference's mean; where the oracle is not finite the
-// candidate must be the same kind of number, unless the reference overflows elsewhere than the
+// and its mean error is so against the reference's mean; where the reference's errors are uneven,
+// also its errors in order of size, as verify_again() compares them. Where the oracle is not finite
+// the candidate must be the same kind of number, unless the reference overflows elsewhere than the
 // oracle, in which case any non-finite number passes too. Integers and booleans must equal the
 // oracle's or the reference's. `narrowest` is what the graph rounds to inside: outputs of few
 // elements, whose reference may be right by luck, are allowed its units in the last place.

@@ -132,6 +132,30 @@ void fill_weight(HostTensor& tensor, Random& random) {
   fill_floats(tensor, [&] { return scale * bounded_normal(random); });
 }
 
+// The greatest magnitude that draw() gives.
+double greatest(InputPattern pattern) {
+  constexpr double kNormal = 3.4641016151377544;
+  switch (pattern) {
+    case InputPattern::kLarge:
+      return 64 * kNormal;
+    case InputPattern::kMixed:
+      return 10 * kNormal;
+    default:
+      return kNormal;
+  }
+}
+
+void fill_given(HostTensor& tensor, const FloatUse& use, Random& random, InputPattern pattern) {
+  const bool is_matrix = tensor.sizes().size() >= 2;
+  const double scale = use.trained && is_matrix ? weight_scale(tensor.sizes()) : 1;
+  fill_floats(tensor, [&] {
+    const double x = scale * draw(random, pattern);
+    if (!use.not_negative || (x == 0 && !use.exceeds)) return x;
+    if (use.counts) return 1 + std::floor(4 * std::fabs(x));
+    return std::fabs(x) + (use.exceeds ? 1.25 * greatest(pattern) * greatest(pattern) : 0);
+  });
+}
+
 }  // namespace
 
 std::vector<int64_t> choose_sizes(const Graph& graph, uint64_t seed) {
@@ -183,6 +207,7 @@ Result<std::vector<HostTensor>> synthetic_inputs(const Graph& graph,
                                                  std::span<const int64_t> symbols, uint64_t seed,
                                                  InputPattern pattern, SharedWeights& weights) {
   std::vector<IntegerUse> uses = integer_uses(graph, symbols);
+  std::vector<FloatUse> floats = float_uses(graph);
   std::vector<HostTensor> tensors;
   weights.tensors.resize(graph.inputs.size());
   for (size_t i = 0; i < graph.inputs.size(); ++i) {
@@ -207,7 +232,7 @@ Result<std::vector<HostTensor>> synthetic_inputs(const Graph& graph,
       fill_weight(tensor, random);
     } else {
       bool user = input.kind == InputKind::kUser;
-      fill_floats(tensor, [&] { return draw(random, user ? pattern : InputPattern::kNormal); });
+      fill_given(tensor, floats[i], random, user ? pattern : InputPattern::kNormal);
     }
     if (is_weight) shared = tensor;
     tensors.push_back(std::move(tensor));

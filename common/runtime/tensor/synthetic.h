@@ -31,7 +31,9 @@ std::vector<int64_t> choose_sizes(const Graph& graph, uint64_t seed);
 // are positive and shifts small; integers that are only converted to floats or tested are 0 or 1,
 // mostly 1; an order of a contraction's rows has each once; the others lie in 0..7. Weights of two
 // or more axes are scaled by 1 / sqrt(fan-in); those of at most one axis (gains, biases, variances)
-// lie around 1. kInvalidInput when a tensor's sizes are not valid.
+// lie around 1. Other floats are as float_uses() says: not negative where the graph takes their
+// root, whole numbers from 1 on where they count, scaled as weights where they are trained.
+// kInvalidInput when a tensor's sizes are not valid.
 Result<std::vector<HostTensor>> synthetic_inputs(const Graph& graph,
                                                  std::span<const int64_t> symbols, uint64_t seed,
                                                  InputPattern pattern);
@@ -58,5 +60,19 @@ struct IntegerUse {
 };
 // For every input, what its uses allow at these sizes; inputs that are not integers keep defaults.
 std::vector<IntegerUse> integer_uses(const Graph& graph, std::span<const int64_t> symbols);
+
+// What a graph expects of a float input.
+struct FloatUse {
+  // Its root or logarithm is taken after something was added, as of the second moments that Adam
+  // keeps, or its root alone and it is a state.
+  bool not_negative = false;
+  bool counts = false;  // t in 1 - beta^t: steps that an optimiser counts
+  // It is more than squares of other inputs: a mean of squares of which the mean's square is taken.
+  bool exceeds = false;
+  bool trained = false;  // an output is the input and a change times a rate
+  friend bool operator==(const FloatUse&, const FloatUse&) = default;
+};
+// One per input; of inputs that are not floats the default.
+std::vector<FloatUse> float_uses(const Graph& graph);
 
 }  // namespace common
