@@ -53,6 +53,7 @@
   X(recurrent, "Recurrent layers")                          \
   X(reduction, "Reductions, scans and sorting")             \
   X(refused, "Refused")                                     \
+  X(rejection, "Gamma, Poisson and binomial numbers")       \
   X(resample, "Resampling")                                 \
   X(selection, "Selections by masks")                       \
   X(special, "Distances, quantiles and experts")            \

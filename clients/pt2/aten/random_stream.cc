@@ -33,14 +33,6 @@ NodeId element_numbers(Context& c, const Shape& shape) {
 
 bool is_double(DType d) { return d == DType::kFloat64; }
 
-// In (0, 1], of both words of an element that is drawn wide: 53 bits.
-NodeId wide_uniform(Context& c, const Drawn& at) {
-  NodeId upper = shift_left(c, random_word(c, at, 1), 21);
-  NodeId bits = c.b.binary(BinaryOp::kXor, random_word(c, at), upper);
-  NodeId x = c.b.cast(bits, DType::kFloat64);
-  return add(c, mul(c, x, 0x1p-53), 0x1p-54);
-}
-
 // What Box and Muller make of two numbers in (0, 1]: the sine's or, where `odd`, the cosine's part.
 NodeId box_muller(Context& c, NodeId radius, NodeId angle, std::optional<NodeId> odd) {
   NodeId log = c.b.unary(UnaryOp::kLog, radius);
@@ -77,9 +69,9 @@ NodeId normal_double(Context& c, const Shape& shape) {
     odd = is_odd(c, shift_right(c, at.word, 1));
     at.word = whole(c, 0);
   }
-  NodeId radius = wide_uniform(c, at);
+  NodeId radius = random_wide_uniform_at(c, at);
   at.word = whole(c, 2);
-  NodeId angle = mul(c, wide_uniform(c, at), 2 * M_PI);
+  NodeId angle = mul(c, random_wide_uniform_at(c, at), 2 * M_PI);
   return box_muller(c, radius, angle, odd);
 }
 
@@ -127,9 +119,16 @@ NodeId random_uniform_at(Context& c, const Drawn& at) {
   return c.b.philox(DType::kFloat32, at.seed, at.counter, at.subsequence, at.word);
 }
 
+NodeId random_wide_uniform_at(Context& c, const Drawn& at) {
+  NodeId upper = shift_left(c, random_word(c, at, 1), 21);
+  NodeId bits = c.b.binary(BinaryOp::kXor, random_word(c, at), upper);
+  NodeId x = c.b.cast(bits, DType::kFloat64);
+  return add(c, mul(c, x, 0x1p-53), 0x1p-54);
+}
+
 NodeId random_uniform(Context& c, const Shape& shape, DType d) {
   Drawn at = draw_by_threads(c, shape, is_double(d));
-  return is_double(d) ? wide_uniform(c, at) : random_uniform_at(c, at);
+  return is_double(d) ? random_wide_uniform_at(c, at) : random_uniform_at(c, at);
 }
 
 NodeId random_normal(Context& c, const Shape& shape, DType d) {

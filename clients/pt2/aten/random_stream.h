@@ -37,6 +37,8 @@ WideWord random_wide_word(Context& c, const Drawn& at);
 // One number for each element: float64 for `d` float64, else float32.
 // Uniform in (0, 1]; float32 where it is drawn already.
 NodeId random_uniform_at(Context& c, const Drawn& at);
+// The same of both words of an element that is drawn wide: float64, 53 bits.
+NodeId random_wide_uniform_at(Context& c, const Drawn& at);
 NodeId random_uniform(Context& c, const Shape& shape, DType d);
 // Normal with mean 0 and deviation 1, by Box and Muller.
 NodeId random_normal(Context& c, const Shape& shape, DType d);

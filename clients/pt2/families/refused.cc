@@ -4,12 +4,6 @@
 namespace clients {
 namespace {
 
-void rejection_sampled(Context& c) {
-  c.refuse(
-      "how many random numbers it takes is known only from the numbers; draw its result outside of "
-      "the model and pass it in as an input");
-}
-
 void data_dependent(Context& c) {
   c.refuse(
       "the size of its result is known only from the data; keep every element and mask with "
@@ -21,9 +15,6 @@ void decomposition(Context& c) {
       "this matrix decomposition is not supported; compute it outside of the model and pass it in "
       "as an input");
 }
-
-constexpr std::string_view kRejectionSampled[] = {"aten.poisson", "aten.binomial",
-                                                  "aten._sample_dirichlet", "aten._standard_gamma"};
 
 constexpr std::string_view kDataDependent[] = {"aten.unique",
                                                "aten._unique",
@@ -40,7 +31,6 @@ constexpr std::string_view kDecompositions[] = {
 }  // namespace
 
 void add_refused_operators(OperatorTable* t) {
-  for (std::string_view name : kRejectionSampled) t->add(name, rejection_sampled);
   for (std::string_view name : kDataDependent) t->add(name, data_dependent);
   for (std::string_view name : kDecompositions) t->add(name, decomposition);
 }

@@ -214,6 +214,133 @@ INSTANTIATE_TEST_SUITE_P(
                 std::ldexp(9.0 / 12, 80)}),
     [](const auto& info) { return common::cat("Case", info.index); });
 
+// ---- By rejection and by inversion -----------------------------------------------------------
+
+HostTensor filled(double value, std::vector<int64_t> sizes) {
+  HostTensor x = HostTensor::uninitialized(DType::kFloat32, std::move(sizes)).value();
+  for (int64_t i = 0; i < x.elements(); ++i) x.set(i, value);
+  return x;
+}
+
+// Kolmogorov's distance from a distribution, which at one run in 10,000 is this far for as many
+// draws (Smirnov, "Table for estimating the goodness of fit", 1948).
+template <class Cumulative>
+void expect_distributed(const HostTensor& x, Cumulative&& cumulative, std::string_view what) {
+  std::vector<double> sorted;
+  for (int64_t i = 0; i < x.elements(); ++i) sorted.push_back(x.get(i));
+  std::sort(sorted.begin(), sorted.end());
+  const auto count = static_cast<double>(sorted.size());
+  double distance = 0;
+  for (size_t i = 0; i < sorted.size(); ++i) {
+    const double at = cumulative(sorted[i]);
+    distance = std::max(
+        {distance, at - static_cast<double>(i) / count, static_cast<double>(i + 1) / count - at});
+  }
+  EXPECT_LT(distance, 2.23 / std::sqrt(count)) << what;
+}
+
+// Gamma's cumulative distribution by its series, for x of any size.
+double gamma_cumulative(double alpha, double x) {
+  double term = std::exp(alpha * std::log(x) - x - std::lgamma(alpha + 1)), sum = 0;
+  for (int n = 1; n < 1000 && term > 1e-17; ++n) {
+    sum += term;
+    term *= x / (alpha + n);
+  }
+  return sum;
+}
+
+TEST(Random, GammaNumbersAreDistributedAsGamma) {
+  for (double alpha : {0.1, 0.7, 1.0, 3.5, 60.0}) {
+    const HostTensor parameters = filled(alpha, {20'000});
+    Draw draw{"_standard_gamma.default", {on_x()}, {20'000}};
+    expect_distributed(
+        drawn(draw, {parameters}, 3)[0], [&](double x) { return gamma_cumulative(alpha, x); },
+        common::cat("gamma ", alpha));
+  }
+}
+
+// A share of two is a beta number: for parameters 1 and 3 of cumulative distribution 1 - (1 - x)^3.
+TEST(Random, DirichletNumbersAreShares) {
+  HostTensor alpha = filled(1, {20'000, 2});
+  for (int64_t i = 1; i < alpha.elements(); i += 2) alpha.set(i, 3);
+  HostTensor x = drawn({"_sample_dirichlet.default", {on_x()}, {20'000, 2}}, {alpha}, 4)[0];
+  HostTensor first = filled(0, {20'000});
+  for (int64_t i = 0; i < first.elements(); ++i) {
+    first.set(i, x.get(2 * i));
+    ASSERT_NEAR(x.get(2 * i) + x.get(2 * i + 1), 1, 1e-6);
+  }
+  expect_distributed(
+      first, [](double p) { return 1 - std::pow(1 - p, 3); }, "beta");
+}
+
+// The greatest difference of shares of counts from a distribution's, in deviations of the shares.
+template <class Probability>
+void expect_counts(const HostTensor& x, Probability&& probability, std::string_view what) {
+  std::vector<double> seen;
+  for (int64_t i = 0; i < x.elements(); ++i) {
+    const auto k = static_cast<size_t>(x.get(i));
+    ASSERT_EQ(x.get(i), static_cast<double>(k)) << what;
+    if (k >= seen.size()) seen.resize(k + 1);
+    ++seen[k];
+  }
+  const auto count = static_cast<double>(x.elements());
+  double all = 0;
+  for (size_t k = 0; k < seen.size(); ++k) {
+    const double p = probability(static_cast<double>(k));
+    all += p;
+    EXPECT_NEAR(seen[k], count * p, 4.8 * std::sqrt(count * p * (1 - p)) + 2) << what << ": " << k;
+  }
+  EXPECT_NEAR(all, 1, 0.01) << what;
+}
+
+TEST(Random, PoissonNumbersHaveTheirProbabilities) {
+  for (double mean : {0.0, 0.3, 4.0, 9.99, 10.0, 47.5, 1000.0}) {
+    HostTensor x = drawn({"poisson.default", {on_x()}, {20'000}}, {filled(mean, {20'000})}, 5)[0];
+    expect_counts(
+        x,
+        [&](double k) {
+          return mean == 0 ? k == 0 : std::exp(k * std::log(mean) - mean - std::lgamma(k + 1));
+        },
+        common::cat("Poisson ", mean));
+  }
+}
+
+TEST(Random, BinomialNumbersHaveTheirProbabilities) {
+  const std::pair<double, double> cases[] = {{0, 0.4},   {7, 0},    {7, 1},     {12, 0.3},
+                                             {12, 0.85}, {40, 0.5}, {300, 0.1}, {300, 0.95}};
+  for (auto [trials, p] : cases) {
+    Program program;
+    program.input("n", {20'000}).input("p", {20'000}).tensor("k", {20'000});
+    program.node("aten.binomial.default",
+                 {{"count", TensorArgument{"n"}}, {"prob", TensorArgument{"p"}}}, "k");
+    auto model = translate(program.output("k").get());
+    ASSERT_TRUE(model.ok()) << model.error().message;
+    HostTensor x =
+        pt2_test::run(*model, {filled(trials, {20'000}), filled(p, {20'000}), state(6, 0)})[0];
+    expect_counts(
+        x,
+        [n = trials, p = p](double k) {
+          if (p == 0 || p == 1) return k == n * p ? 1.0 : 0.0;
+          return std::exp(std::lgamma(n + 1) - std::lgamma(k + 1) - std::lgamma(n - k + 1) +
+                          k * std::log(p) + (n - k) * std::log1p(-p));
+        },
+        common::cat("binomial ", trials, " ", p));
+  }
+}
+
+// Elements and calls draw from counters of their own.
+TEST(Random, AttemptsTakeNoNumberTwice) {
+  Draw draw{"_standard_gamma.default", {on_x()}, {2000}};
+  auto first = drawn(draw, {filled(2, {2000})}, 3);
+  auto next = drawn(draw, {filled(2, {2000})}, 3, first[1].get_int(1));
+  std::set<float> seen;
+  for (const HostTensor& x : {first[0], next[0]}) {
+    for (float value : pt2_test::floats(x)) seen.insert(value);
+  }
+  EXPECT_GE(seen.size(), 3995U);
+  EXPECT_EQ(first[1].get_int(1), 9 * 4);
+}
+
 // Whole numbers from a bound on, up to the greatest that the type holds.
 TEST(Random, StartsAtItsBoundWithoutAnEnd) {
   Program p;
