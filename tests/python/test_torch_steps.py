@@ -36,6 +36,16 @@ UPDATES = {
         lambda given: torch.optim.SGD(given, lr=0.1, momentum=0.9, weight_decay=0.01),
     ),
     "adamw": (lfarm.AdamW(rate=1e-2), lambda given: torch.optim.AdamW(given, lr=1e-2)),
+    "rmsprop": (
+        lfarm.RMSprop(rate=1e-3, momentum=0.9, weight_decay=0.01, centered=True),
+        lambda given: torch.optim.RMSprop(
+            given, lr=1e-3, momentum=0.9, weight_decay=0.01, centered=True
+        ),
+    ),
+    "adagrad": (
+        lfarm.Adagrad(rate=1e-2, weight_decay=0.01),
+        lambda given: torch.optim.Adagrad(given, lr=1e-2, weight_decay=0.01),
+    ),
 }
 
 

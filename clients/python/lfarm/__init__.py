@@ -14,11 +14,12 @@ from lfarm.generation import generate, generator
 from lfarm.model import Instance, Model, Plan, Session, load, submit
 from lfarm.profile import Call, Kernel, Profile
 from lfarm.runlog import TrainingLog, ValidationLog
-from lfarm.steps import AdamW, Sgd, TrainStep, train_step
+from lfarm.steps import Adagrad, AdamW, RMSprop, Sgd, TrainStep, train_step
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Adagrad",
     "AdamW",
     "Call",
     "Error",
@@ -29,6 +30,7 @@ __all__ = [
     "Model",
     "Plan",
     "Profile",
+    "RMSprop",
     "Session",
     "Sgd",
     "TrainStep",

@@ -70,6 +70,58 @@ class AdamW:
         parameter.copy_(parameter * (1 - rate * self.weight_decay) - rate * change)
 
 
+@dataclasses.dataclass(frozen=True)
+class RMSprop:
+    """torch.optim.RMSprop."""
+
+    rate: float
+    alpha: float = 0.99
+    epsilon: float = 1e-8
+    weight_decay: float = 0.0
+    momentum: float = 0.0
+    centered: bool = False
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """The squares' mean, the gradients' where the squares are centred, and the momentum."""
+        mean, momentum = ("mean",) * self.centered, ("momentum",) * bool(self.momentum)
+        return ("square", *mean, *momentum)
+
+    def __call__(self, parameter: Any, gradient: Any, kept: list[Any], step: Any, rate: Any) -> None:
+        named = dict(zip(self.kept, kept))
+        gradient = gradient + self.weight_decay * parameter
+        square = self.alpha * named["square"] + (1 - self.alpha) * gradient * gradient
+        named["square"].copy_(square)
+        if self.centered:
+            mean = named["mean"] + (1 - self.alpha) * (gradient - named["mean"])
+            named["mean"].copy_(mean)
+            square = square - mean * mean
+        change = gradient / (square.sqrt() + self.epsilon)
+        if self.momentum:
+            change = self.momentum * named["momentum"] + change
+            named["momentum"].copy_(change)
+        parameter.copy_(parameter - rate * change)
+
+
+@dataclasses.dataclass(frozen=True)
+class Adagrad:
+    """torch.optim.Adagrad."""
+
+    rate: float
+    rate_decay: float = 0.0
+    weight_decay: float = 0.0
+    epsilon: float = 1e-10
+    kept: tuple[str, ...] = ("square",)
+
+    def __call__(self, parameter: Any, gradient: Any, kept: list[Any], step: Any, rate: Any) -> None:
+        gradient = gradient + self.weight_decay * parameter
+        square = kept[0] + gradient * gradient
+        kept[0].copy_(square)
+        if self.rate_decay:
+            rate = rate / (1 + (step - 1) * self.rate_decay)
+        parameter.copy_(parameter - rate * gradient / (square.sqrt() + self.epsilon))
+
+
 class TrainStep:
     """A step that is called with a batch and returns the loss. Made by train_step()."""
 
