@@ -2,7 +2,10 @@
 plans are made anew when weights change, or a graph that lfarm cannot hold stops the training."""
 
 import copy
+import os
 import pathlib
+import re
+import subprocess
 import warnings
 
 import lfarm
@@ -15,6 +18,7 @@ from torch.nn import functional as F  # noqa: E402
 
 import training_models  # noqa: E402
 from lfarm import compile as lfarm_compile  # noqa: E402
+from lfarm import graphs  # noqa: E402
 
 if "lfarm" not in torch._dynamo.list_backends():
     torch._dynamo.register_backend(lfarm_compile.backend, name="lfarm")
@@ -261,6 +265,49 @@ def test_an_optimisers_step_is_a_graph_of_its_own(optimiser, foreach, farm, expo
         torch.testing.assert_close(ours, expected, rtol=1e-4, atol=1e-5)
     assert len(calls) >= 4, "the first steps make the optimiser's state"
     assert len(exports) <= 4
+
+
+LAUNCHES_MAX = 40
+
+
+def launches_of(path):
+    """The calls of a run of the program before a search, without those that weights are bound by."""
+    command = [os.path.join(os.environ["LFARM_BIN"], "lfarm"), "print", str(path), "--stage", "program"]
+    command += ["--target", "cpu-x86_64-avx2"]
+    text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    calls = re.findall(r"^call \d+ \(([\d ]*)\) -> \(([\d ]*)\)", text, re.MULTILINE)
+    assert calls, text[:200]
+    made, launches = set(), 0  # what is made of constants alone is made once
+    for read, written in calls:
+        if set(read.split()) <= made:
+            made.update(written.split())
+        else:
+            launches += 1
+    return launches
+
+
+def test_a_learned_transforms_step_takes_few_launches(monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(str(EXAMPLE))
+    from transform import LearnedTransform
+
+    paths = []
+
+    def save(program, *_):
+        paths.append(tmp_path / f"{len(paths)}.pt2")
+        torch.export.save(program, paths[-1])
+        raise graphs.Unsuited("it was saved")
+
+    monkeypatch.setattr(graphs, "_instance_of", save)
+    model, x, y = LearnedTransform(64), torch.randn(8, 2, 64), torch.randn(8, 2, 64)
+    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    loss = compiled(lambda x, y: (model(x) - y).square().mean() + 0.01 * model.gates.abs().mean())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        loss(x, y).backward()
+        compiled(optimiser.step)()
+    launches = [launches_of(path) for path in paths]
+    assert len(launches) == 3, "forward, backward and update"
+    assert sum(launches) <= LAUNCHES_MAX, launches
 
 
 def test_dropout_draws_what_eager_does(farm, calls):
