@@ -72,11 +72,10 @@ void ShardTable::saw(const std::vector<ShardLease>& leases, int64_t now_ns) {
     now[k].name = shard.lease.name;
     if (now[k].version != shard.lease.version) shard.changed_ns = now_ns;
     shard.lease = now[k];
-    // A lease that is gone is made again by who held it, if nobody is faster.
-    bool is_gone = shard.lease.version.empty();
+    // Also where the lease is gone: others may take the shard from now on, under the next fence.
     bool is_ours = shard.holding && shard.lease.holder == holder_ &&
                    shard.lease.transitions == shard.holding->fence.transitions;
-    if (!is_ours && !is_gone) shard.holding.reset();
+    if (!is_ours) shard.holding.reset();
   }
   expire(now_ns);
 }
@@ -137,6 +136,25 @@ std::optional<common::ServedAt> ShardTable::served_by_other(uint32_t shard) cons
   const ShardLease& lease = shards_.at(shard).lease;
   if (lease.holder.empty() || lease.holder == holder_) return std::nullopt;
   return lease.at;
+}
+
+std::vector<ServingCoordinator> ShardTable::coordinators(int64_t now_ns) const {
+  std::vector<ServingCoordinator> all{{options_.at, {}}};
+  auto entry = [&](const common::ServedAt& at) -> ServingCoordinator& {
+    auto known =
+        std::find_if(all.begin(), all.end(), [&](const auto& one) { return one.at == at; });
+    return known != all.end() ? *known : all.emplace_back(ServingCoordinator{at, {}});
+  };
+  for (const common::ServedAt& at : members_.others(now_ns)) entry(at);
+  for (uint32_t k = 0; k < shards_.size(); ++k) {
+    if (shards_[k].holding) {
+      all.front().shards.push_back(k);
+    } else if (auto other = served_by_other(k)) {
+      entry(*other).shards.push_back(k);
+    }
+  }
+  std::erase_if(all, [](const auto& one) { return one.at.endpoint.empty(); });
+  return all;
 }
 
 uint32_t ShardTable::held() const {

@@ -111,7 +111,7 @@ std::vector<ShardLease> ShardTable::writes(int64_t now_ns) {
     bool is_due = now_ns - shard.holding->renewed_ns >= options_.retry_ms * kNsPerMs;
     if (shard.holding->phase == Phase::kEnded) {
       lease.holder.clear();
-    } else if (is_due || lease.version.empty()) {
+    } else if (is_due) {
       lease.holder = holder_;
       lease.transitions = shard.holding->fence.transitions;
       lease.duration_ms = options_.duration_ms;

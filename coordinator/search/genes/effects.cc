@@ -88,6 +88,50 @@ double EffectModel::deviation(std::span<const Feature> features) const {
   return std::sqrt(variance);
 }
 
+void EffectModel::find_places(FeatureSet& set) const {
+  bool is_new = set.places_.size() != set.features_.size();
+  if (!is_new && (set.is_whole_ || set.weights_ == weights_.size())) return;
+  set.places_.resize(set.features_.size());
+  set.weights_ = weights_.size();
+  set.is_whole_ = true;
+  for (size_t k = 0; k < set.features_.size(); ++k) {
+    FeatureSet::Place& place = set.places_[k];
+    if (place.weight >= 0) continue;
+    if (auto it = index_.find(set.features_[k]); it != index_.end()) {
+      place.weight = it->second;
+      continue;
+    }
+    set.is_whole_ = false;
+    if (!is_new) continue;
+    Prior prior = prior_of(set.features_[k]);
+    place.mean = prior.mean;
+    place.pull = prior.pull;
+  }
+}
+
+double EffectModel::mean(FeatureSet& set) const {
+  find_places(set);
+  double sum = 0;
+  for (const FeatureSet::Place& place : set.places_) {
+    sum += place.weight < 0 ? place.mean : weights_[static_cast<size_t>(place.weight)].value;
+  }
+  return sum;
+}
+
+double EffectModel::deviation(FeatureSet& set) const {
+  find_places(set);
+  double variance = 0;
+  for (const FeatureSet::Place& place : set.places_) {
+    double seen = place.pull;
+    if (place.weight >= 0) {
+      const Weight& weight = weights_[static_cast<size_t>(place.weight)];
+      seen = weight.pull + static_cast<double>(weight.points.size());
+    }
+    variance += kSpread * kSpread / seen;
+  }
+  return std::sqrt(variance);
+}
+
 EffectTable EffectModel::learned() const {
   EffectTable table;
   for (const Weight& weight : weights_) {

@@ -9,6 +9,7 @@
 #include <map>
 #include <span>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace coordinator {
@@ -26,6 +27,27 @@ using EffectTable = std::map<Feature, Effect>;
 // Adds what a search found out to what was known.
 void merge_effects(EffectTable& into, const EffectTable& learned);
 
+// The features of one kernel and schedule, of which the model is asked again and again: what it
+// knows of each is found once, and again where a feature was unknown and others were measured
+// since.
+class FeatureSet {
+ public:
+  explicit FeatureSet(std::vector<Feature> features) : features_(std::move(features)) {}
+  const std::vector<Feature>& features() const { return features_; }
+
+ private:
+  friend class EffectModel;
+  struct Place {
+    int64_t weight = -1;  // of the model's; none while it was measured nowhere
+    double mean = 0;      // until then
+    double pull = 0;
+  };
+  std::vector<Feature> features_;
+  std::vector<Place> places_;
+  size_t weights_ = 0;  // that the model had when the places were found
+  bool is_whole_ = false;
+};
+
 // Deterministic; not thread-safe.
 class EffectModel {
  public:
@@ -38,6 +60,9 @@ class EffectModel {
   double mean(std::span<const Feature> features) const;
   // Standard deviation of what mean() gives.
   double deviation(std::span<const Feature> features) const;
+  // The same numbers, sooner. A set is one model's.
+  double mean(FeatureSet& set) const;
+  double deviation(FeatureSet& set) const;
   size_t measurements() const { return measurements_; }
   bool has_priors() const { return priors_ != nullptr && !priors_->empty(); }
   // The effects that this search's own measurements speak for.
@@ -56,6 +81,7 @@ class EffectModel {
     double pull;
   };
   Prior prior_of(Feature feature) const;
+  void find_places(FeatureSet& set) const;
 
   const EffectTable* priors_;
   std::unordered_map<Feature, uint32_t> index_;

@@ -60,6 +60,37 @@ KernelId KernelTimes::intern(const common::Kernel& kernel, const common::Digest&
   return it->second;
 }
 
+void KernelTimes::prefetch(
+    std::span<const std::pair<common::Template, common::Digest>> bodies) const {
+  if (!asks_remotely()) return;
+  std::vector<MeasurementQuestion> questions;
+  for (const auto& [form, body] : bodies) {
+    if (ids_.contains({form, body})) continue;
+    questions.push_back(
+        {false, TuningRecordKind::kKernel, kernel_key(form, body, target_, machine_)});
+  }
+  if (questions.size() > 1) earlier_->prefetch(questions);
+}
+
+void KernelTimes::prefetch(std::span<const std::pair<KernelId, ScheduleCode>> schedules) const {
+  if (!asks_remotely()) return;
+  std::vector<MeasurementQuestion> questions;
+  for (const auto& [id, code] : schedules) {
+    const Entry& entry = entries_[id];
+    auto variant = entry.variants.find(code);
+    bool is_settled = variant != entry.variants.end() &&
+                      (variant->second.asked || !variant->second.samples.empty());
+    if (is_settled) continue;
+    questions.push_back({true, TuningRecordKind::kKernel, fingerprint(entry, code)});
+  }
+  if (questions.size() > 1) earlier_->prefetch(questions);
+}
+
+common::Digest KernelTimes::fingerprint(const Entry& entry, ScheduleCode code) const {
+  return common::kernel_fingerprint(entry.traits.form, schedule_of(entry.traits.form, code),
+                                    entry.body);
+}
+
 void KernelTimes::note_earlier(KernelId id, ScheduleCode code, double ns) {
   ++reused_;
   entries_[id].variants[code].earlier = true;
@@ -162,8 +193,7 @@ std::optional<double> KernelTimes::measured(KernelId id, ScheduleCode code) {
   if (variant.samples.empty() && earlier_ != nullptr && !variant.asked) {
     // Asked once: what others measure meanwhile must not change this search's course.
     variant.asked = true;
-    auto ns = earlier_->kernel_ns(common::kernel_fingerprint(
-        entry.traits.form, schedule_of(entry.traits.form, code), entry.body));
+    auto ns = earlier_->kernel_ns(fingerprint(entry, code));
     if (ns) note_earlier(id, code, static_cast<double>(*ns));
   }
   if (variant.samples.empty()) return std::nullopt;
@@ -188,17 +218,18 @@ double KernelTimes::predicted(KernelId id, ScheduleCode code) const {
   return drawn(id, code, 0, 0);
 }
 
-const KernelTimes::Priced& KernelTimes::priced(const Entry& entry, ScheduleCode code) {
+KernelTimes::Priced& KernelTimes::priced(const Entry& entry, ScheduleCode code) {
   if (auto known = entry.priced.find(code); known != entry.priced.end()) return known->second;
   if (entry.priced.size() >= kPricedMax) entry.priced.clear();
-  Priced priced{std::log(predict_ns(entry.traits, code)), features_of(entry.traits, code)};
+  Priced priced{std::log(predict_ns(entry.traits, code)),
+                FeatureSet(features_of(entry.traits, code))};
   return entry.priced.emplace(code, std::move(priced)).first->second;
 }
 
 double KernelTimes::drawn(KernelId id, ScheduleCode code, uint64_t draw, double temperature) const {
   const Entry& entry = entries_[id];
-  const Priced& priced = KernelTimes::priced(entry, code);
-  const std::vector<Feature>& features = priced.features;
+  Priced& priced = KernelTimes::priced(entry, code);
+  FeatureSet& features = priced.features;
   double log_ns = priced.log_ns + effects_.mean(features);
   if (temperature > 0) {
     common::Random random(common::combine64(common::combine64(draw, id), code));

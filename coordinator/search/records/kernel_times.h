@@ -39,6 +39,11 @@ class KernelTimes {
   // `body` is the graph_hash of the kernel's body; `call` gives its sizes.
   KernelId intern(const common::Kernel& kernel, const common::Digest& body,
                   const common::Call& call);
+  bool asks_remotely() const { return earlier_ != nullptr && earlier_->is_remote(); }
+  // Kernels that will be interned, and schedules whose times will be asked for: where earlier
+  // measurements are in another process, they are asked for in one message each.
+  void prefetch(std::span<const std::pair<common::Template, common::Digest>> bodies) const;
+  void prefetch(std::span<const std::pair<KernelId, ScheduleCode>> schedules) const;
   common::Template form(KernelId id) const { return entries_[id].traits.form; }
   const std::vector<common::WeightedSizes>& sizes() const { return sizes_; }
   common::Machine machine() const { return common::machine_of(target_); }
@@ -100,6 +105,12 @@ class KernelTimes {
   const EffectModel& effects() const { return effects_; }
 
  private:
+  using Body = std::pair<common::Template, common::Digest>;
+  struct BodyHash {
+    size_t operator()(const Body& body) const {
+      return body.second.prefix64() + static_cast<size_t>(body.first);
+    }
+  };
   struct Variant {
     std::vector<double> samples;  // sorted
     bool tried = false;
@@ -111,7 +122,7 @@ class KernelTimes {
   // What a schedule's prediction is made of, whatever was learned.
   struct Priced {
     double log_ns = 0;  // by constants
-    std::vector<Feature> features;
+    FeatureSet features;
   };
   struct Entry {
     KernelTraits traits;
@@ -123,7 +134,8 @@ class KernelTimes {
     std::optional<Effort> spent;  // by earlier searches
   };
   // Valid until the next call.
-  static const Priced& priced(const Entry& entry, ScheduleCode code);
+  static Priced& priced(const Entry& entry, ScheduleCode code);
+  common::Digest fingerprint(const Entry& entry, ScheduleCode code) const;
   void note(KernelId id, ScheduleCode code, double ns);
   void note_earlier(KernelId id, ScheduleCode code, double ns);
   void note_clock(double sum_ns, double calls, double total_ns);
@@ -135,7 +147,7 @@ class KernelTimes {
   std::string machine_;
   EffectModel effects_;
   std::vector<Entry> entries_;
-  std::map<std::pair<common::Template, common::Digest>, KernelId> ids_;
+  std::unordered_map<Body, KernelId, BodyHash> ids_;
   int64_t reused_ = 0;
   // By how much more programs of short calls took call by call than as a whole, and their calls.
   double excess_ns_ = 0;

@@ -60,6 +60,11 @@ GuidedSearch::Layout GuidedSearch::lay_out(const Genome& genome) {
   const FusedProgram& fused = layout.structure->fused;
   layout.kernels.resize(fused.kernels.size());
   layout.calls.assign(fused.kernels.size(), 0);
+  if (times_.asks_remotely()) {
+    std::vector<std::pair<common::Template, common::Digest>> bodies;
+    for (const auto& built : fused.kernels) bodies.emplace_back(built->kernel.form, built->body);
+    times_.prefetch(bodies);
+  }
   std::vector<char> met(fused.kernels.size(), 0);
   for (size_t c = 0; c < fused.shell.calls.size(); ++c) {
     const common::Call& call = fused.shell.calls[c];
@@ -119,6 +124,13 @@ double GuidedSearch::novelty(const Effort& effort) {
 GuidedSearch::Worth GuidedSearch::worth(const Layout& layout) {
   Worth total;
   total.ns = layout.held_ns;
+  std::vector<KernelId> unknown;
+  for (size_t k = 0; k < layout.kernels.size(); ++k) {
+    if (layout.calls[k] != 0 && !times_.best(layout.kernels[k])) {
+      unknown.push_back(layout.kernels[k]);
+    }
+  }
+  pick_all(unknown);
   for (size_t k = 0; k < layout.kernels.size(); ++k) {
     if (layout.calls[k] == 0) continue;
     auto best = times_.best(layout.kernels[k]);
@@ -177,12 +189,52 @@ GuidedSearch::Pick GuidedSearch::make_pick(KernelId id) {
 const GuidedSearch::Pick& GuidedSearch::pick(KernelId id) {
   auto it = present_.picks.find(id);
   if (it != present_.picks.end()) return it->second;
-  Pick chosen = make_pick(id);
-  // What an earlier search measured is known at once; look for something else.
+  finish_pick(id, make_pick(id));
+  return present_.picks.at(id);
+}
+
+// What an earlier search measured is known at once; look for something else. False where it was.
+bool GuidedSearch::finish_pick(KernelId id, Pick chosen) {
+  bool is_first = true;
   for (int k = 0; k < 4 && std::isfinite(chosen.ns) && times_.measured(id, chosen.code); ++k) {
     chosen = make_pick(id);
+    is_first = false;
   }
-  return present_.picks.emplace(id, chosen).first->second;
+  present_.picks.emplace(id, chosen);
+  return is_first;
+}
+
+// Where earlier measurements are in another process: as pick() of each in turn, with one question
+// for several. Each pick is made as if no time were known of those before it in the group. After
+// one that was, the rest of the group is made again, so that random numbers are drawn as by pick(),
+// and the next group is as large as what was right of this one.
+void GuidedSearch::pick_all(std::span<const KernelId> ids) {
+  if (!times_.asks_remotely()) return;
+  std::vector<KernelId> open;
+  for (KernelId id : ids) {
+    bool is_there =
+        present_.picks.contains(id) || std::find(open.begin(), open.end(), id) != open.end();
+    if (!is_there) open.push_back(id);
+  }
+  size_t group = open.size();
+  for (size_t from = 0; from < open.size();) {
+    group = std::min(group, open.size() - from);
+    std::vector<std::pair<KernelId, ScheduleCode>> asked;
+    std::vector<std::pair<Pick, common::Random>> guesses;
+    for (size_t k = 0; k < group; ++k) {
+      Pick guess = make_pick(open[from + k]);
+      if (std::isfinite(guess.ns)) asked.emplace_back(open[from + k], guess.code);
+      guesses.emplace_back(guess, random_);
+    }
+    times_.prefetch(asked);
+    size_t done = 0;
+    for (bool was_right = true; was_right && done < group; ++done) {
+      random_ = guesses[done].second;
+      was_right = finish_pick(open[from + done], guesses[done].first);
+    }
+    from += done;
+    group = done < group ? done : 2 * group;
+  }
 }
 
 // ---- Breeding ----------------------------------------------------------------------------------
@@ -330,6 +382,11 @@ std::optional<RegionCandidate> GuidedSearch::fill_in(const Genome& genome, const
   std::vector<ScheduleCode> codes(layout.kernels.size(), 0);
   std::vector<std::pair<double, size_t>> gains;
   bool is_new = false;
+  std::vector<KernelId> called;
+  for (size_t k = 0; k < layout.kernels.size(); ++k) {
+    if (layout.calls[k] != 0) called.push_back(layout.kernels[k]);
+  }
+  pick_all(called);
   for (size_t k = 0; k < layout.kernels.size(); ++k) {
     if (layout.calls[k] == 0) continue;
     KernelId id = layout.kernels[k];

@@ -10,6 +10,7 @@
 #include <array>
 #include <map>
 #include <set>
+#include <span>
 
 #include "common/base/random.h"
 #include "coordinator/search/strategy/region_search.h"
@@ -73,6 +74,8 @@ class GuidedSearch final : public RegionSearch {
   Worth worth(const Layout& layout);
   const Pick& pick(KernelId id);
   Pick make_pick(KernelId id);
+  bool finish_pick(KernelId id, Pick chosen);
+  void pick_all(std::span<const KernelId> ids);
   std::vector<ScheduleCode> schedules_to_consider(KernelId id);
   void make_seeds();
   bool next_structure(Genome& genome, Layout& layout);

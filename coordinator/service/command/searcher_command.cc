@@ -5,6 +5,8 @@
 #include <CLI/CLI.hpp>
 #include <atomic>
 #include <csignal>
+#include <cstdio>
+#include <memory>
 #include <string_view>
 #include <utility>
 
@@ -12,6 +14,7 @@
 #include "common/base/log.h"
 #include "common/process/processors.h"
 #include "common/wire/codec.h"
+#include "coordinator/service/command/searcher_web.h"
 #include "coordinator/service/inspect/state_command.h"
 #include "coordinator/service/searchers/searcher.h"
 
@@ -29,6 +32,7 @@ struct Arguments {
   SearcherSetup setup;
   std::string role;
   std::string key_file, farm_key;
+  std::string http;
   std::string log = "info", log_format;
 };
 
@@ -53,6 +57,7 @@ void declare(CLI::App& app, Arguments& arguments) {
       app.add_option("--farm-key", arguments.farm_key, "the coordinator's public CURVE key");
   key->needs(farm_key);
   farm_key->needs(key);
+  app.add_option("--http", arguments.http, "HOST:PORT of probes and metrics");
   app.add_option("--log", arguments.log, "debug, info, warning, error or off")
       ->check(CLI::IsMember({"debug", "info", "warning", "error", "off"}));
   app.add_option("--log-format", arguments.log_format, "text or json")
@@ -95,7 +100,17 @@ int run_searcher_command(int argc, const char* const* argv, SearchFactory create
     if (!own.ok()) return fail(own.error());
     arguments.setup.keys = common::ClientKeys{*own, arguments.farm_key};
   }
-  return fail(run_searcher(arguments.setup, [] { return false; }).error());
+  SearcherState state;
+  const common::SteadyClock clock;
+  std::unique_ptr<common::HttpServer> web;
+  if (!arguments.http.empty()) {
+    auto served = serve_searcher_web(arguments.http, state, clock);
+    if (!served.ok()) return fail(served.error());
+    web = std::move(served).value();
+    std::printf("http on %s\n", web->address().c_str());
+    std::fflush(stdout);
+  }
+  return fail(run_searcher(arguments.setup, state, [] { return false; }).error());
 }
 
 }  // namespace coordinator::service

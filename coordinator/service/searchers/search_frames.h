@@ -82,12 +82,8 @@ struct AdvanceSearch {
   uint32_t candidates = 0;
 };
 
-// Of kLookup: a kernel's measurement, or a tuning record.
-struct SearchQuestion {
-  bool is_kernel = false;
-  TuningRecordKind kind{};
-  common::Digest key;
-};
+// Of kLookup.
+using SearchQuestion = MeasurementQuestion;
 
 // Of kAnswers, to each question in order.
 struct SearchAnswer {

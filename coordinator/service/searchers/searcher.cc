@@ -61,8 +61,8 @@ class Outgoing {
 // Used by one thread.
 class Searcher {
  public:
-  Searcher(const SearcherSetup& setup, common::FrameDealer dealer)
-      : setup_(setup), dealer_(std::move(dealer)) {}
+  Searcher(const SearcherSetup& setup, SearcherState& state, common::FrameDealer dealer)
+      : setup_(setup), state_(state), dealer_(std::move(dealer)) {}
 
   Status turn() {
     dealer_.wait(kTurnMs, outgoing_.fd());
@@ -76,6 +76,9 @@ class Searcher {
     for (std::string& frame : outgoing_.take()) dealer_.send(std::move(frame));
     std::erase_if(ending_, [](const auto& search) { return search->is_over(); });
     beat();
+    if (!dealer_.connection().ok()) state_.is_joined = false;
+    state_.searches = searches_.size();
+    state_.turned_ns = clock_.now_ns();
     return {};
   }
 
@@ -84,6 +87,7 @@ class Searcher {
   void begin_anew() {
     for (auto& [number, search] : searches_) end(std::move(search));
     searches_.clear();
+    state_.is_joined = false;
     SearcherHello hello{searcher_build(), setup_.name, setup_.searches};
     dealer_.send(search_frame(FrameKind::kHello, 0, encode(hello)));
     greeted_ns_ = clock_.now_ns();
@@ -114,6 +118,7 @@ class Searcher {
     LFARM_ASSIGN_OR_RETURN(SearchFrame frame, parse_frame(common::as_text(bytes.bytes)));
     if (frame.kind == FrameKind::kRefused) return refused(frame.body);
     if (frame.kind == FrameKind::kWelcome) {
+      state_.has_joined = state_.is_joined = true;
       common::log_info(cat("searches for the coordinator at ", setup_.coordinator));
       return {};
     }
@@ -138,6 +143,7 @@ class Searcher {
   }
 
   const SearcherSetup& setup_;
+  SearcherState& state_;
   const common::SteadyClock clock_;
   common::FrameDealer dealer_;
   Outgoing outgoing_;
@@ -150,11 +156,12 @@ class Searcher {
 
 }  // namespace
 
-Status run_searcher(const SearcherSetup& setup, const std::function<bool()>& ends) {
+Status run_searcher(const SearcherSetup& setup, SearcherState& state,
+                    const std::function<bool()>& ends) {
   common::WireContext context;
   LFARM_ASSIGN_OR_RETURN(common::FrameDealer dealer,
                          common::FrameDealer::connect(context, setup.coordinator, setup.keys));
-  Searcher searcher(setup, std::move(dealer));
+  Searcher searcher(setup, state, std::move(dealer));
   while (!ends()) LFARM_RETURN_IF_ERROR(searcher.turn());
   return {};
 }

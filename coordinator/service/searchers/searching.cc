@@ -1,7 +1,10 @@
 #include "coordinator/service/searchers/searching.h"
 
+#include <algorithm>
+#include <span>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "common/base/cat.h"
 #include "common/process/priority.h"
@@ -15,6 +18,7 @@ using common::Result;
 namespace {
 
 constexpr int64_t kForEverMs = int64_t{24} * 3'600 * 1'000;
+constexpr size_t kQuestionsMax = 1'024;  // in one frame
 
 // The coordinator's store, asked over the wire. What was answered is remembered, also that nothing
 // is known: what others measure meanwhile must not change the search's course. Used by one thread.
@@ -23,34 +27,71 @@ class AskedMeasurements final : public MeasurementSource {
   AskedMeasurements(const Searching::Send& send, SeatInbox& inbox) : send_(send), inbox_(inbox) {}
 
   std::optional<int64_t> kernel_ns(const common::Digest& kernel) const override {
-    auto [known, is_new] = kernels_.emplace(kernel, std::nullopt);
-    if (is_new) known->second = ask({true, TuningRecordKind::kKernel, kernel}).ns;
-    return known->second;
+    auto known = kernels_.find(kernel);
+    if (known != kernels_.end()) return known->second;
+    MeasurementQuestion question{true, TuningRecordKind::kKernel, kernel};
+    ask(std::span(&question, 1));
+    return kernels_[kernel];
   }
 
+  // Asked for once each.
   std::optional<TuningRecord> record(TuningRecordKind kind,
                                      const common::Digest& key) const override {
-    auto bytes = ask({false, kind, key}).record;
+    auto known = records_.find(key);
+    if (known == records_.end()) {
+      MeasurementQuestion question{false, kind, key};
+      ask(std::span(&question, 1));
+      known = records_.try_emplace(key).first;
+    }
+    std::optional<std::string> bytes = std::move(known->second);
+    records_.erase(known);
     if (!bytes) return std::nullopt;
     auto kept = decode_tuning_record(*bytes);
     return kept ? std::optional(std::move(kept->record)) : std::nullopt;
   }
 
+  bool is_remote() const override { return true; }
+  void prefetch(std::span<const MeasurementQuestion> questions) const override {
+    std::vector<MeasurementQuestion> open;
+    for (const MeasurementQuestion& one : questions) {
+      bool is_known = one.is_kernel ? kernels_.contains(one.key) : records_.contains(one.key);
+      if (!is_known) open.push_back(one);
+    }
+    for (std::span rest(open); !rest.empty();) {
+      auto some = rest.first(std::min(rest.size(), kQuestionsMax));
+      ask(some);
+      rest = rest.subspan(some.size());
+    }
+  }
+
  private:
-  // Nothing when the search was given up: then nobody learns what comes of it.
-  SearchAnswer ask(const SearchQuestion& question) const {
-    send_(FrameKind::kLookup, encode(std::vector<SearchQuestion>{question}));
+  // Nothing is known when the search was given up: then nobody learns what comes of it.
+  void ask(std::span<const MeasurementQuestion> questions) const {
+    send_(FrameKind::kLookup,
+          encode(std::vector<SearchQuestion>(questions.begin(), questions.end())));
+    std::vector<SearchAnswer> answers = answered();
+    answers.resize(questions.size());
+    for (size_t k = 0; k < questions.size(); ++k) {
+      if (questions[k].is_kernel) {
+        kernels_.emplace(questions[k].key, answers[k].ns);
+      } else {
+        records_.emplace(questions[k].key, std::move(answers[k].record));
+      }
+    }
+  }
+  std::vector<SearchAnswer> answered() const {
     auto bytes = inbox_.take(kForEverMs);
     if (!bytes.ok()) return {};
     auto frame = parse_frame(common::as_text(bytes->bytes));
     if (!frame.ok() || frame->kind != FrameKind::kAnswers) return {};
     auto answers = decode<std::vector<SearchAnswer>>(frame->body);
-    return answers.ok() && answers->size() == 1 ? std::move(answers->front()) : SearchAnswer{};
+    return answers.ok() ? *std::move(answers) : std::vector<SearchAnswer>();
   }
 
   const Searching::Send& send_;
   SeatInbox& inbox_;
   mutable std::unordered_map<common::Digest, std::optional<int64_t>> kernels_;
+  mutable std::unordered_map<common::Digest, std::optional<std::string>> records_;
 };
 
 Result<SearchBeginning> beginning_of(std::string_view body) {

@@ -18,6 +18,11 @@ using common::Status;
 namespace {
 
 constexpr std::chrono::milliseconds kWritePause{50};
+constexpr int64_t kNsPerMs = 1'000'000;
+
+common::Error lost(uint32_t shard) {
+  return common::unavailable(cat("shard ", shard, " was lost while it was written to"));
+}
 
 }  // namespace
 
@@ -137,9 +142,9 @@ void ShardKeeper::refuse(const Fence& fence, const FenceAnswer& answer) {
   writings_.erase(fence.shard);
 }
 
-// What was sent may still land.
+// What was sent may still land: whoever serves the shard next does so under another fence. Holds
+// the mutex.
 void ShardKeeper::give_up(const Fence& fence) {
-  std::lock_guard lock(mutex_);
   table_.refused(fence, fence);
   writings_.erase(fence.shard);
 }
@@ -161,30 +166,44 @@ Status ShardKeeper::write_under(const Fence& fence, std::span<const cache::Shard
     if (mine) now_writing_ = shard;
   }
   if (!mine) return common::unavailable(cat("shard ", shard, " is another coordinator's"));
-  Status written = common::unavailable(cat("shard ", shard, " was lost while it was written to"));
-  for (bool goes_on = true; goes_on;) {
-    auto answer = engine_.write(mine->fence, mine->sequence + 1, changes);
-    if (answer.ok() && answer->verdict != FenceVerdict::kTaken) {
-      refuse(mine->fence, *answer);
-      break;
-    }
-    std::unique_lock lock(mutex_);
-    auto now = writing_of(shard);
-    bool is_held = now && now->fence == mine->fence;
-    if (answer.ok()) {
-      if (is_held) writings_[shard].sequence = mine->sequence + 1;
-      ++counts_.writes;
-      written = {};
-      break;
-    }
-    goes_on = is_held && !stopping_;
-    if (goes_on) wake_.wait_for(lock, kWritePause, [this] { return stopping_; });
-    lock.unlock();
-    if (!goes_on) give_up(mine->fence);
-  }
+  Status written = write_until_taken(*mine, changes);
   std::lock_guard lock(mutex_);
   now_writing_.reset();
   return written;
+}
+
+Status ShardKeeper::write_until_taken(const Writing& mine,
+                                      std::span<const cache::ShardChange> changes) {
+  const Fence& fence = mine.fence;
+  const int64_t patience_ms = table_.options().duration_ms;
+  const int64_t end_ns = clock_.now_ns() + patience_ms * kNsPerMs;
+  while (true) {
+    auto answer = engine_.write(fence, mine.sequence + 1, changes);
+    if (answer.ok() && answer->verdict != FenceVerdict::kTaken) {
+      refuse(fence, *answer);
+      return lost(fence.shard);
+    }
+    std::unique_lock lock(mutex_);
+    auto now = writing_of(fence.shard);
+    bool is_held = now && now->fence == fence;
+    if (answer.ok()) {
+      if (is_held) writings_[fence.shard].sequence = mine.sequence + 1;
+      ++counts_.writes;
+      return {};
+    }
+    bool is_late = clock_.now_ns() >= end_ns;
+    if (!is_held || stopping_ || is_late) {
+      if (is_held && !stopping_) {
+        ++counts_.step_downs;
+        common::log_warning(cat("steps down from shard ", fence.shard,
+                                ": the engine has taken no write for ", patience_ms,
+                                " ms, the last time because ", answer.error().message));
+      }
+      give_up(fence);
+      return lost(fence.shard);
+    }
+    wake_.wait_for(lock, kWritePause, [this] { return stopping_; });
+  }
 }
 
 // ---- Whoever serves ----------------------------------------------------------------------------
@@ -212,6 +231,11 @@ std::bitset<common::kShardCount> ShardKeeper::served() const {
 std::optional<common::ServedAt> ShardKeeper::served_by_other(uint32_t shard) const {
   std::lock_guard lock(mutex_);
   return table_.served_by_other(shard);
+}
+
+std::vector<ServingCoordinator> ShardKeeper::coordinators() const {
+  std::lock_guard lock(mutex_);
+  return table_.coordinators(clock_.now_ns());
 }
 
 std::vector<Fence> ShardKeeper::take_raised() {

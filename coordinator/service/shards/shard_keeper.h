@@ -22,14 +22,15 @@
 namespace coordinator::service {
 
 struct ShardCounts {
-  uint32_t held = 0;       // shards whose lease is this coordinator's
-  uint32_t served = 0;     // of those, now
-  size_t members = 0;      // coordinators that live, this one among them
-  uint64_t writes = 0;     // that were taken
-  uint64_t stale = 0;      // writes refused, because another coordinator has the shard
-  uint64_t behind = 0;     // times that the engine had lost changes
-  uint64_t redirects = 0;  // clients sent to another coordinator, or told to ask again
-  std::string trouble;     // why leases cannot be read or written; empty: they can
+  uint32_t held = 0;        // shards whose lease is this coordinator's
+  uint32_t served = 0;      // of those, now
+  size_t members = 0;       // coordinators that live, this one among them
+  uint64_t writes = 0;      // that were taken
+  uint64_t stale = 0;       // writes refused, because another coordinator has the shard
+  uint64_t behind = 0;      // times that the engine had lost changes
+  uint64_t step_downs = 0;  // shards given up because the engine took no write of them
+  uint64_t redirects = 0;   // clients sent to another coordinator, or told to ask again
+  std::string trouble;      // why leases cannot be read or written; empty: they can
 };
 
 // Thread-safe. Borrows what it is given. serves() and served_by_other() do not wait; write() may.
@@ -52,8 +53,11 @@ class ShardKeeper {
   std::bitset<common::kShardCount> served() const;
   // Empty: nobody, or this coordinator.
   std::optional<common::ServedAt> served_by_other(uint32_t shard) const;
+  // All coordinators that are known of, this one first.
+  std::vector<ServingCoordinator> coordinators() const;
   // Writes all changes or none, under the shard's fence, and repeats that while the engine does not
-  // answer and the shard is held. kUnavailable when it is not, or not any more.
+  // take them and the shard is held. After as long as a lease lasts the shard is given up: other
+  // shards' writes wait meanwhile. kUnavailable when the shard is not held, or not any more.
   common::Status write(uint32_t shard, std::span<const cache::ShardChange> changes);
   // The same, only under this fence.
   common::Status write_under(const common::Fence& fence,
@@ -86,6 +90,8 @@ class ShardKeeper {
   void look();
   std::optional<Writing> writing_of(uint32_t shard) const;
   void refuse(const common::Fence& fence, const cache::FenceAnswer& answer);
+  common::Status write_until_taken(const Writing& mine,
+                                   std::span<const cache::ShardChange> changes);
   void give_up(const common::Fence& fence);
 
   common::LeaseStore& leases_;

@@ -51,7 +51,7 @@ common::Graph two_layers() {
   return b.finish();
 }
 
-SearchBeginning beginning() {
+SearchBeginning beginning(KernelAnswers known = {}) {
   common::Graph graph = two_layers();
   SearchBeginning made;
   made.graph = common::share(common::encode_graph(graph));
@@ -66,7 +66,7 @@ SearchBeginning beginning() {
   made.start.wall_ns = 1;
   made.start.in_flight = kInFlight;
   made.measurements =
-      std::make_shared<JobMeasurements>(nullptr, "cpu-test", "local", 1, KernelAnswers());
+      std::make_shared<JobMeasurements>(nullptr, "cpu-test", "local", 1, std::move(known));
   made.create = JobSearch::create;
   return made;
 }
@@ -77,7 +77,8 @@ class SearcherProcess {
   explicit SearcherProcess(const std::string& endpoint) : pid_(::fork()) {
     if (pid_ != 0) return;
     SearcherSetup setup{endpoint, std::nullopt, "forked", 2, JobSearch::create};
-    (void)run_searcher(setup, [] { return false; });
+    SearcherState state;
+    (void)run_searcher(setup, state, [] { return false; });
     ::_exit(1);
   }
   ~SearcherProcess() { end(); }
@@ -103,6 +104,7 @@ struct Course {
   common::Bytes plan;
   uint64_t candidate = 0;
   std::string failure;
+  KernelAnswers measured;  // by fingerprint
 };
 
 struct Driving {
@@ -154,6 +156,11 @@ Course drive(SearchSteps& steps, Driving driving = {}) {
       result.worker = "w1";
       result.busy_ms = 1;
       result.report = scripted_report(open.front()->payload).report;
+      const std::vector<common::Digest>& kernels = open.front()->kernels;
+      for (size_t kernel = 0; kernel < kernels.size(); ++kernel) {
+        uint64_t ns = result.report.kernel_ns.at(kernel);
+        if (ns != 0) course.measured.emplace(kernels[kernel], static_cast<int64_t>(ns));
+      }
       next.results.emplace_back(open.front()->id, std::move(result));
       open.pop_front();
       ++answered;
@@ -181,15 +188,15 @@ class StepsApartTest : public testing::Test {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
   }
-  std::shared_ptr<SearchSteps> begin_apart() {
+  std::shared_ptr<SearchSteps> begin_apart(KernelAnswers known = {}) {
     auto seat = hub_->take_seat(60'000);
     if (!seat) throw std::runtime_error("no searcher has room");
-    auto steps = StepsApart::begin(*hub_, std::move(seat), beginning(), options_);
+    auto steps = StepsApart::begin(*hub_, std::move(seat), beginning(std::move(known)), options_);
     if (!steps.ok()) throw std::runtime_error(steps.error().message);
     return *steps;
   }
-  static Course inside(Driving driving = {}) {
-    auto steps = begin_inside(beginning());
+  static Course inside(Driving driving = {}, KernelAnswers known = {}) {
+    auto steps = begin_inside(beginning(std::move(known)));
     if (!steps.ok()) throw std::runtime_error(steps.error().message);
     Course course = drive(**steps, std::move(driving));
     EXPECT_EQ(course.failure, "");
@@ -224,6 +231,21 @@ TEST_F(StepsApartTest, ASearchElsewhereComesToTheSamePlan) {
   }
   EXPECT_EQ(hub_->counts().searches, 0u);
   EXPECT_EQ(hub_->counts().lost, 0u);
+}
+
+// Asked for in groups, under the guess that nothing is known, which is often wrong here.
+TEST_F(StepsApartTest, WhatEarlierSearchesMeasuredIsUsedAsInside) {
+  Course first = inside();
+  KernelAnswers known;
+  for (const auto& [kernel, ns] : first.measured) {
+    if (kernel.prefix64() % 3 != 0) known.emplace(kernel, ns);
+  }
+  Course expected = inside({}, known);
+  EXPECT_NE(expected.sent, first.sent) << "what is known changes nothing";
+  SearcherProcess searcher(options_.listen);
+  start_hub();
+  auto steps = begin_apart(known);
+  expect_same(drive(*steps), expected);
 }
 
 TEST_F(StepsApartTest, AKilledSearchersSearchGoesOnAtAnother) {

@@ -1,0 +1,177 @@
+// A shard's holder whose engine takes no writes: if these fail, a coordinator that cannot write
+// keeps its shards for ever, and with them all submits of their models.
+#include "coordinator/service/shards/shard_keeper.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "common/base/cat.h"
+
+namespace coordinator::service {
+namespace {
+
+using cache::FenceAnswer;
+using cache::FenceState;
+using common::Fence;
+using common::Result;
+
+constexpr int64_t kDurationMs = 800, kRetryMs = 100;
+
+class TestClock final : public common::Clock {
+ public:
+  int64_t now_ns() const override { return now_ns_; }
+  void advance_ms(int64_t ms) { now_ns_ += ms * 1'000'000; }
+
+ private:
+  std::atomic<int64_t> now_ns_{1'000'000'000};
+};
+
+// Takes every write of a lease, and counts renewals.
+class TestLeases final : public common::LeaseStore {
+ public:
+  Result<std::vector<common::ShardLease>> read() override {
+    std::lock_guard lock(mutex_);
+    std::vector<common::ShardLease> all;
+    for (const auto& [name, lease] : leases_) all.push_back(lease);
+    return all;
+  }
+  Result<std::vector<std::string>> write(std::span<const common::ShardLease> leases) override {
+    std::lock_guard lock(mutex_);
+    std::vector<std::string> versions;
+    for (common::ShardLease lease : leases) {
+      versions.push_back(common::cat("v", ++made_));
+      lease.version = versions.back();
+      leases_[lease.name] = lease;
+    }
+    ++writes_;
+    written_.notify_all();
+    return versions;
+  }
+  // Until leases were written `times` times more.
+  void await_writes(int times) {
+    std::unique_lock lock(mutex_);
+    written_.wait(lock, [this, end = writes_ + times] { return writes_ >= end; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable written_;
+  std::map<std::string, common::ShardLease> leases_;
+  int made_ = 0, writes_ = 0;
+};
+
+// Raises every fence. What becomes of writes, the test says.
+class TestEngine final : public cache::ShardEngine {
+ public:
+  Result<FenceAnswer> raise(const Fence& fence) override {
+    std::lock_guard lock(mutex_);
+    state_[fence.shard] = {fence, state_[fence.shard].sequence};
+    return FenceAnswer{cache::FenceVerdict::kTaken, fence, state_[fence.shard].sequence};
+  }
+  Result<FenceAnswer> write(const Fence& fence, uint64_t sequence,
+                            std::span<const cache::ShardChange>) override {
+    ++writes;
+    LFARM_RETURN_IF_ERROR(on_write());
+    std::lock_guard lock(mutex_);
+    state_[fence.shard] = {fence, sequence};
+    return FenceAnswer{cache::FenceVerdict::kTaken, fence, sequence};
+  }
+  Result<FenceState> look(uint32_t shard) override {
+    std::lock_guard lock(mutex_);
+    return state_[shard];
+  }
+  Result<std::optional<std::string>> read(uint32_t, cache::ShardRecord,
+                                          const common::Digest&) override {
+    return std::optional<std::string>();
+  }
+  Result<std::vector<common::Digest>> names(uint32_t, cache::ShardRecord) override {
+    return std::vector<common::Digest>();
+  }
+
+  std::function<common::Status()> on_write = [] { return common::Status(); };
+  int writes = 0;
+
+ private:
+  std::mutex mutex_;
+  std::map<uint32_t, FenceState> state_;
+};
+
+class ShardKeeperTest : public testing::Test {
+ protected:
+  ShardKeeperTest() : keeper_(options(), leases_, engine_, clock_) {
+    keeper_.start({"tcp://127.0.0.1:1", ""});
+  }
+  static ShardTableOptions options() {
+    ShardTableOptions options;
+    options.identity = "one";
+    options.incarnation = {1, 1};
+    options.duration_ms = kDurationMs;
+    options.renew_ms = 2 * kDurationMs / 3;
+    options.retry_ms = kRetryMs;
+    return options;
+  }
+  // The fence under which the shard is served, which is not `before`.
+  Fence await_served(const Fence& before) {
+    while (true) {
+      for (const Fence& fence : keeper_.take_raised()) keeper_.ready(fence);
+      auto fence = keeper_.serves(kShard);
+      if (fence && *fence != before) return *fence;
+      leases_.await_writes(1);
+    }
+  }
+  common::Status write() {
+    cache::ShardChange change{cache::ShardRecord::kPlan, common::digest_of("name"), "bytes"};
+    return keeper_.write(kShard, std::span(&change, 1));
+  }
+
+  static constexpr uint32_t kShard = 17;
+  TestClock clock_;
+  TestLeases leases_;
+  TestEngine engine_;
+  ShardKeeper keeper_;
+};
+
+TEST_F(ShardKeeperTest, StepsDownWhereTheEngineTakesNoWriteForALeasesTime) {
+  Fence first = await_served({});
+  ASSERT_TRUE(write().ok());
+  engine_.writes = 0;
+  // Time goes on, and leases are renewed all the while.
+  engine_.on_write = [this] {
+    clock_.advance_ms(kRetryMs);
+    leases_.await_writes(2);
+    return common::Status(common::Error{common::Code::kTimedOut, "the disk is full"});
+  };
+  common::Status written = write();
+  ASSERT_FALSE(written.ok());
+  EXPECT_EQ(written.error().code, common::Code::kUnavailable);
+  EXPECT_EQ(engine_.writes, kDurationMs / kRetryMs);
+  EXPECT_EQ(keeper_.counts().step_downs, 1U);
+  EXPECT_FALSE(keeper_.serves(kShard) == first);
+  // What was sent may land under the fence of before: the next one is another.
+  engine_.on_write = [] { return common::Status(); };
+  clock_.advance_ms(kRetryMs);
+  Fence second = await_served(first);
+  EXPECT_GT(second.transitions, first.transitions);
+  EXPECT_TRUE(write().ok());
+}
+
+TEST_F(ShardKeeperTest, RepeatsAWriteWithinALeasesTime) {
+  Fence first = await_served({});
+  engine_.on_write = [this] {
+    if (engine_.writes == 3) return common::Status();
+    return common::Status(common::Error{common::Code::kTimedOut, "slow"});
+  };
+  EXPECT_TRUE(write().ok());
+  EXPECT_EQ(engine_.writes, 3);
+  EXPECT_EQ(keeper_.counts().step_downs, 0U);
+  EXPECT_EQ(keeper_.serves(kShard), first);
+}
+
+}  // namespace
+}  // namespace coordinator::service
