@@ -16,4 +16,9 @@ inline constexpr uint32_t kShardCount = 64;
 // graph is in one shard.
 uint32_t shard_of(std::string_view tenant, const Digest& graph_hash);
 
+// Numbers of jobs where several coordinators serve: the smallest one above `last` that says the
+// job's shard, as its remainder by kShardCount.
+uint64_t job_number_after(uint64_t last, uint32_t shard);
+uint32_t shard_of_job(uint64_t job);
+
 }  // namespace common

@@ -118,24 +118,28 @@ void add_searches(const StatusSources& sources, std::vector<GaugeFamily>& out) {
                       known > 0 ? speedups / known : 0));
 }
 
+// Jobs that search, prepare or wait for their turn: places at searchers that would all be used.
+int64_t searches_wanted(const StatusSources& sources) {
+  auto jobs = sources.jobs.jobs();
+  return std::count_if(jobs.begin(), jobs.end(), [](const Job* job) {
+    Phase phase = job->phase();
+    return phase == Phase::kQueued || phase == Phase::kPreparing || phase == Phase::kSearching;
+  });
+}
+
 // Where searches are in processes of their own.
 void add_searchers(const StatusSources& sources, std::vector<GaugeFamily>& out) {
   const auto& searchers = sources.environment.threads.searchers;
   if (!searchers) return;
   SearcherCounts counts = searchers->counts();
-  int64_t wanted = 0;
-  for (const Job* job : sources.jobs.jobs()) {
-    Phase phase = job->phase();
-    wanted += phase == Phase::kQueued || phase == Phase::kPreparing || phase == Phase::kSearching;
-  }
   auto number = [](auto value) { return static_cast<double>(value); };
   out.push_back(gauge("lfarm_searchers", "Connected searchers", number(counts.searchers)));
   out.push_back(gauge("lfarm_searcher_places", "Searches that searchers take at a time",
                       number(counts.places)));
   out.push_back(
       gauge("lfarm_searches_apart", "Searches that searchers have", number(counts.searches)));
-  out.push_back(
-      gauge("lfarm_searches_wanted", "Jobs that search or wait for their turn to", number(wanted)));
+  out.push_back(gauge("lfarm_searches_wanted", "Jobs that search or wait for their turn to",
+                      number(searches_wanted(sources))));
   out.push_back(gauge("lfarm_searchers_lost",
                       "Searchers that were lost with searches, since the start",
                       number(counts.lost)));
@@ -163,6 +167,21 @@ Json as_json(const farm::Demand& demand) {
           {"wanted_workers", demand.wanted_workers}};
 }
 
+// The server that holds the shards.
+void add_engine(const cache::RemoteHealth& health, bool is_tended, std::vector<GaugeFamily>& out) {
+  auto number = [](auto value) { return static_cast<double>(value); };
+  bool is_well = is_tended && health.trouble.empty() && health.refusing.empty();
+  out.push_back(
+      gauge("lfarm_engine_ok", "0 while the shards' leases or changes are not taken", is_well));
+  out.push_back(gauge("lfarm_engine_questions", "Questions to the engine, since the start",
+                      number(health.questions)));
+  out.push_back(gauge("lfarm_engine_failures", "Questions that failed, since the start",
+                      number(health.failures)));
+  out.push_back(by_label(
+      "lfarm_engine_bytes", "To and from the engine, since the start", "direction",
+      std::map<std::string, uint64_t>{{"in", health.bytes_in}, {"out", health.bytes_out}}));
+}
+
 void add_shards(const ShardKeeper& keeper, const ShardJournals& journals,
                 std::vector<GaugeFamily>& out) {
   ShardCounts counts = keeper.counts();
@@ -175,6 +194,9 @@ void add_shards(const ShardKeeper& keeper, const ShardJournals& journals,
                       number(counts.redirects)));
   out.push_back(gauge("lfarm_shard_writes", "Changes that the engine took, since the start",
                       number(counts.writes)));
+  out.push_back(gauge("lfarm_shard_step_downs",
+                      "Shards given up because the engine took no write, since the start",
+                      number(counts.step_downs)));
   out.push_back(gauge("lfarm_shard_journal_bytes",
                       "Of jobs' journals, brought to the engine since the start",
                       number(journalled.bytes)));
@@ -232,8 +254,10 @@ std::string metrics_text(const StatusSources& sources) {
     out.push_back(gauge("lfarm_revocations_age_seconds",
                         "Since other farms' revocations were last read", *age_s));
   }
-  if (const ShardKeeper* keeper = env.shared.keeper())
+  if (const ShardKeeper* keeper = env.shared.keeper()) {
     add_shards(*keeper, *env.shared.journals(), out);
+    add_engine(env.shared.engine_health(), keeper->counts().trouble.empty(), out);
+  }
   out.push_back(gauge("lfarm_searches_max", "Jobs that search at a time",
                       number(env.threads.searches_max(env.options.limits.searches_max))));
   out.push_back(
@@ -245,6 +269,7 @@ std::string demand_json(const StatusSources& sources, const std::string& prefix)
   std::vector<farm::Demand> all = demands_of(sources);
   Json json = as_json(farm::sum_of(all, prefix));
   if (!prefix.empty()) return json.dump();
+  json["searches_wanted"] = searches_wanted(sources);
   Json targets = Json::object();
   for (const farm::Demand& demand : all) targets[demand.target] = as_json(demand);
   json["targets"] = std::move(targets);

@@ -17,6 +17,10 @@ uint64_t weight(const std::string& member, uint32_t shard) {
 
 }  // namespace
 
+bool Members::Member::lives(int64_t now_ns) const {
+  return now_ns - changed_ns < lease.duration_ms * kNsPerMs;
+}
+
 void Members::saw(const std::vector<common::ShardLease>& leases, int64_t now_ns) {
   std::map<std::string, Member> now;
   for (const common::ShardLease& lease : leases) {
@@ -31,11 +35,18 @@ void Members::saw(const std::vector<common::ShardLease>& leases, int64_t now_ns)
 std::vector<std::string> Members::living(int64_t now_ns) const {
   std::vector<std::string> living{own_};
   for (const auto& [identity, member] : members_) {
-    bool lives = now_ns - member.changed_ns < member.lease.duration_ms * kNsPerMs;
-    if (lives && identity != own_) living.push_back(identity);
+    if (member.lives(now_ns) && identity != own_) living.push_back(identity);
   }
   std::sort(living.begin(), living.end());
   return living;
+}
+
+std::vector<common::ServedAt> Members::others(int64_t now_ns) const {
+  std::vector<common::ServedAt> others;
+  for (const auto& [identity, member] : members_) {
+    if (member.lives(now_ns) && identity != own_) others.push_back(member.lease.at);
+  }
+  return others;
 }
 
 std::vector<common::ShardLease> Members::forgotten(int64_t now_ns) const {

@@ -24,6 +24,8 @@ class Members {
   void saw(const std::vector<common::ShardLease>& leases, int64_t now_ns);
   // Identities in order, the own one among them.
   std::vector<std::string> living(int64_t now_ns) const;
+  // Where the other ones that live are found.
+  std::vector<common::ServedAt> others(int64_t now_ns) const;
   // Leases of members that are long dead, to be removed.
   std::vector<common::ShardLease> forgotten(int64_t now_ns) const;
 
@@ -31,6 +33,7 @@ class Members {
   struct Member {
     common::ShardLease lease;
     int64_t changed_ns = 0;
+    bool lives(int64_t now_ns) const;
   };
   const std::string own_;
   std::map<std::string, Member> members_;

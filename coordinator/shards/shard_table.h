@@ -28,6 +28,12 @@ struct ShardTableOptions {
   uint32_t moves_max = 8;           // shards that are being handed over at a time
 };
 
+// A coordinator of the farm, as leases tell of it.
+struct ServingCoordinator {
+  common::ServedAt at;
+  std::vector<uint32_t> shards;  // that it holds, in order
+};
+
 // A pure state machine; the clock comes with each call, in nanoseconds that never go back. Whoever
 // drives it does in turn:
 //
@@ -75,6 +81,8 @@ class ShardTable {
   std::optional<common::Fence> writes_under(uint32_t shard, int64_t now_ns) const;
   // Who holds it, as far as is known; empty: nobody, or this coordinator.
   std::optional<common::ServedAt> served_by_other(uint32_t shard) const;
+  // All coordinators that live or hold a shard, this one first.
+  std::vector<ServingCoordinator> coordinators(int64_t now_ns) const;
   // Shards of which the lease is this coordinator's.
   uint32_t held() const;
   size_t members(int64_t now_ns) const { return members_.living(now_ns).size(); }

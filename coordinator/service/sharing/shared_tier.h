@@ -93,6 +93,11 @@ class SharedTier {
   void wind_up();
 
   // Null where one coordinator serves everything.
+  // What the server that holds the shards has been asked; empty where one coordinator serves
+  // everything.
+  cache::RemoteHealth engine_health() const {
+    return sharding_ == nullptr ? cache::RemoteHealth() : sharding_->remote.health();
+  }
   ShardKeeper* keeper() const { return sharding_ == nullptr ? nullptr : &sharding_->keeper; }
   ShardJournals* journals() const { return sharding_ == nullptr ? nullptr : &sharding_->journals; }
   // The job's journal goes from the engine, behind the plans that were offered before.

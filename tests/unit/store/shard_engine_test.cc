@@ -385,6 +385,17 @@ TEST(Shards, ModelsSpreadOverShards) {
       true);
 }
 
+TEST(Shards, JobNumbersGrowAndSayTheirShard) {
+  uint64_t last = 0;
+  for (uint32_t shard : {5U, 5U, 4U, 0U, 63U, 63U, 0U}) {
+    uint64_t next = common::job_number_after(last, shard);
+    EXPECT_GT(next, last);
+    EXPECT_LE(next, last + common::kShardCount);
+    EXPECT_EQ(common::shard_of_job(next), shard);
+    last = next;
+  }
+}
+
 TEST(Fences, TextIsReadBack) {
   Fence fence{4, 12, Incarnation::draw()};
   EXPECT_EQ(common::parse_fence(4, common::text_of(fence)), fence);
