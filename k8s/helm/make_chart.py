@@ -1,5 +1,5 @@
-"""Writes the chart's templates from what kustomize renders of k8s/overlays/gpu, so that both install the
-same objects: make_chart.py, after a change of the manifests (kubectl is needed).
+"""Writes the chart's templates from what kustomize renders of tests/k8s/combinations/searchers, which is
+k8s/overlays/gpu with autoscaled searchers, so that both install the same objects: make_chart.py, after a change of the manifests (kubectl is needed).
 
 What values.yaml sets takes the place of what the manifests have there. Only `if`,
 names of values and the functions default, quote, sha256sum, toJson and trunc occur in templates: tests/k8s
@@ -16,8 +16,8 @@ import yaml
 
 HERE = pathlib.Path(__file__).resolve().parent
 CHART = HERE / "lfarm"
-OVERLAY = HERE.parent / "overlays" / "gpu"
-NOTE = "{{/* Written by make_chart.py from k8s/overlays/gpu: change that. */}}\n"
+OVERLAY = HERE.parent.parent / "tests" / "k8s" / "combinations" / "searchers"
+NOTE = "{{/* Written by make_chart.py from k8s: change that. */}}\n"
 
 SETTINGS = "lfarm-settings"
 SETTINGS_NAME = SETTINGS + "-{{ .Values.settings | toJson | sha256sum | trunc 10 }}"
@@ -37,6 +37,11 @@ def template_of(each: dict) -> tuple[str, str | None]:
     worker = kind_of_worker(each)
     if worker is not None:
         return f"worker-{worker}", f".Values.workers.{worker}.enabled"
+    name = each["metadata"]["name"]
+    if each["kind"] == "ScaledObject" or name == "lfarm-keda-searchers":
+        return "searchers-scaled", ".Values.searchers.scale.enabled"
+    if name in ("lfarm-searcher", "lfarm-coordinator-searchers"):
+        return "searchers", ".Values.searchers.enabled"
     return kinds.get(each["kind"], ("coordinator", None))
 
 
@@ -65,9 +70,18 @@ def set_values(each: dict, marks: Marks) -> None:
         each["metadata"]["name"] = marks.mark(SETTINGS_NAME)
         for name in each["data"]:
             each["data"][name] = marks.mark("{{ .Values.settings.%s | quote }}" % name)
+    if each["kind"] == "ScaledObject":
+        each["spec"]["maxReplicaCount"] = marks.mark("{{ .Values.searchers.scale.max }}")
+        for trigger in each["spec"]["triggers"]:
+            # The coordinator's full name has the namespace in it.
+            trigger["metadata"]["url"] = trigger["metadata"]["url"].replace(
+                ".lfarm.svc", marks.mark(".{{ .Release.Namespace }}.svc"))
     if each["kind"] not in ("Deployment", "StatefulSet"):
         return
+    is_searcher = each["metadata"]["name"] == "lfarm-searcher"
     values = f".Values.workers.{worker}" if worker else ".Values.coordinator"
+    if is_searcher:
+        values = ".Values.searchers"
     pod = each["spec"]["template"]["spec"]
     for container in pod.get("initContainers", []) + pod["containers"]:
         image = container["image"].split(":")[0]
@@ -78,6 +92,9 @@ def set_values(each: dict, marks: Marks) -> None:
     pod["containers"][0]["resources"] = marks.mark("{{ %s.resources | toJson }}" % values)
     if worker:
         each["spec"]["replicas"] = marks.mark("{{ %s.replicas }}" % values)
+    if is_searcher:
+        # null where the autoscaler says how many.
+        each["spec"]["replicas"] = marks.mark("{{ %s.replicas | toJson }}" % values)
     for claim in each["spec"].get("volumeClaimTemplates", []):
         claim["spec"]["resources"]["requests"]["storage"] = marks.mark("{{ %s.storage }}" % values)
 

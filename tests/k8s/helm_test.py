@@ -102,11 +102,19 @@ def rendered(renderer):
 def by_name(objects):
     """Kinds and names to objects, whose ConfigMap of settings has a name without a hash."""
     text = re.sub(r"lfarm-settings-\w+", "lfarm-settings", yaml.safe_dump_all(objects))
-    plain = list(yaml.safe_load_all(text))
+    plain = [given(each) for each in yaml.safe_load_all(text)]
     return {(each["kind"], each["metadata"]["name"]): each for each in plain}
 
 
-CASES = {"dev": [HELM / "values-dev.yaml"], "gpu": [HELM / "values-gpu.yaml"]}
+def given(each):
+    """Without what is null, which an API server takes for what is not there."""
+    if isinstance(each, dict):
+        return {name: given(value) for name, value in each.items() if value is not None}
+    return [given(one) for one in each] if isinstance(each, list) else each
+
+
+CASES = {"dev": [HELM / "values-dev.yaml"], "gpu": [HELM / "values-gpu.yaml"],
+         "searchers": [HELM / "values-gpu.yaml", HELM / "values-searchers.yaml"]}
 
 
 class Chart(unittest.TestCase):
@@ -119,7 +127,7 @@ class Chart(unittest.TestCase):
             self.assertEqual(ours[key], each, key)
 
     def test_templates_are_those_of_the_manifests(self):
-        wanted = make_chart.templates(list(manifests.load("gpu")))
+        wanted = make_chart.templates(list(manifests.load("searchers")))
         there = {file.name: file.read_text(encoding="utf-8")
                  for file in (CHART / "templates").glob("*.yaml")}
         self.assertEqual(there, wanted, "old: run k8s/helm/make_chart.py")
@@ -131,7 +139,7 @@ class Chart(unittest.TestCase):
                 self.assert_same(rendered(Renderer(given, "lfarm")), name)
 
     def test_every_value_is_used(self):
-        renderer = Renderer(values(*CASES["gpu"]), "lfarm")
+        renderer = Renderer(values(*CASES["searchers"]), "lfarm")
         rendered(renderer)
         used = {name for name in renderer.used if name.startswith(".Values.")}
 

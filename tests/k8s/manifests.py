@@ -28,6 +28,7 @@ COMBINATIONS = {
     "gpu": "k8s/overlays/gpu",
     "ha": "k8s/overlays/ha",
     "hpa": "tests/k8s/combinations/hpa",
+    "searchers": "tests/k8s/combinations/searchers",
     "sharded": "k8s/overlays/sharded",
 }
 
@@ -58,6 +59,9 @@ class Objects(list):
 
     def workers(self):
         return [each for each in self.workloads() if component(each) == "worker"]
+
+    def searchers(self):
+        return [each for each in self.workloads() if component(each) == "searcher"]
 
     def coordinators(self):
         return [each for each in self.workloads() if component(each) == "coordinator"]

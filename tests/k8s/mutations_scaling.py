@@ -1,7 +1,7 @@
 """Mutations for the policies of policies_scaling.py."""
 
 from manifests import main_container, pod
-from mutations import MUTATIONS, argument, dropped, spec_of
+from mutations import MUTATIONS, argument, drop, dropped, mutation, spec_of
 
 GPUS = "gpus_are_whole_and_of_one_product"
 SCALERS = "autoscalers_fit_what_they_scale"
@@ -79,9 +79,36 @@ add(SCALERS, "a metric that no rule computes",
     lambda objects: spec_of(objects, "HorizontalPodAutoscaler", "lfarm-worker-cpu")["metrics"][0][
         "external"]["metric"].update(name="lfarm_queue"), "hpa")
 
+SEARCHES = "http://lfarm-coordinator.lfarm.svc:8080/api/v1/{}".format
+for what_, change_ in (
+        ("searches for workers", trigger(valueLocation="wanted_workers")),
+        ("more searches than a searcher takes", trigger(targetValue="4")),
+        ("another path", trigger(url=SEARCHES("status"))),
+        ("a short name", trigger(url="http://lfarm-coordinator:8080/api/v1/demand")),
+        ("a value for all", lambda spec: spec["triggers"][0].update(metricType="Value"))):
+    on_scaler(f"searchers: {what_}", change_, "lfarm-searcher")
+on_worker(SCALERS, "replicas of autoscaled searchers",
+          lambda each: each["spec"].update(replicas=1), "lfarm-searcher")
+on_worker("keys_come_from_their_secret", "a searcher with a key elsewhere",
+          lambda each: argument(main_container(each), "--key", "/tmp/searcher.key"),
+          "lfarm-searcher")
+on_worker("ports_match", "a searcher that asks the farm's port",
+          lambda each: argument(main_container(each), "--coordinator",
+                                "tcp://lfarm-coordinator:7171"), "lfarm-searcher")
+on_worker("workers_give_way", "a searcher as important as the coordinator",
+          lambda each: pod(each).update(priorityClassName="lfarm-coordinator"), "lfarm-searcher")
+
 NETWORK = "network_has_only_the_needed_openings"
-for name_ in ("lfarm-keda", "lfarm-prometheus"):
+for name_ in ("lfarm-searcher", "lfarm-coordinator-searchers"):
     dropped(NETWORK, "NetworkPolicy", name_, "everything")
+dropped(NETWORK, "NetworkPolicy", "lfarm-prometheus", "everything")
+dropped(NETWORK, "NetworkPolicy", "lfarm-keda-searchers", "searchers")
+
+
+@mutation(NETWORK, "an autoscaler that nobody lets in", "everything")
+def _(objects):
+    for name in ("lfarm-keda", "lfarm-keda-searchers"):
+        drop("NetworkPolicy", name)(objects)
 
 
 def on_opening(what, change, name="lfarm-keda"):

@@ -141,7 +141,8 @@ class Pod:
             argument = self.moved(self.container, manifests.expand(argument, values))
             # Of the node's ports only free ones can be had here.
             argument = argument.replace("0.0.0.0:8080", "127.0.0.1:0").replace(
-                "0.0.0.0:8081", "127.0.0.1:0").replace(":7171", ":*")
+                "0.0.0.0:8081", "127.0.0.1:0").replace(":7171", ":*").replace(
+                ":7172", ":*")
             for old, new in changes:
                 argument = argument.replace(old, new)
             command.append(argument)

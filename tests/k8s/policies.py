@@ -115,7 +115,7 @@ def keys_come_from_their_secret(objects):
         own = flags(objects, main_container(each)).get("--key")
         if first.get("image") != main_container(each)["image"]:
             yield f"{title(each)}: two images to pull"
-        if each in objects.workers():
+        if each in objects.workers() + objects.searchers():
             if command[:2] != ["/usr/bin/lfarm-worker", "take-key"] or command[3:] != [own]:
                 yield f"{title(each)}: takes no key of its own"
             elif not _has_mount(first, command[2]) or _has_mount(
@@ -173,7 +173,8 @@ def ports_match(objects):
         container = main_container(each)
         ports = {port["name"]: port["containerPort"] for port in container["ports"]}
         its = flags(objects, container)
-        for flag, name in (("--listen", "farm"), ("--http", "http"), ("--probes", "probes")):
+        for flag, name in (("--listen", "farm"), ("--searchers", "search"), ("--http", "http"),
+                           ("--probes", "probes")):
             if flag in its and port_of(its[flag]) != ports.get(name):
                 yield f"{title(each)}: {flag}={its[flag]}, but port {name} is {ports.get(name)}"
             if flag in its and "0.0.0.0:" not in its[flag]:
@@ -184,20 +185,25 @@ def ports_match(objects):
             port = container.get(probe, {}).get("httpGet", {}).get("port")
             if port is not None and port not in ports:
                 yield f"{title(each)}: {probe} asks port {port}, which it does not have"
-        for endpoint in its["--farm"].split(",") if "--farm" in its else []:
-            host, port = re.fullmatch(r"tcp://([^:]+):(\d+)", endpoint).groups()
-            # A pod of a StatefulSet has a name before its Service's.
-            for stateful in coordinators:
-                pod_name = rf"{stateful['metadata']['name']}-\d+\.(.+)"
-                if found := re.fullmatch(pod_name, host):
-                    host = found.group(1)
-            yield from service_reaches(objects, title(each), host, int(port), "farm")
+        for flag, name in (("--farm", "farm"), ("--coordinator", "search")):
+            for endpoint in its[flag].split(",") if flag in its else []:
+                yield from _reaches_coordinator(objects, title(each), endpoint, name)
     for service in objects.kind("Service"):
         for port in service["spec"]["ports"]:
             for each in coordinators:
                 names = [its["name"] for its in main_container(each)["ports"]]
                 if port["targetPort"] not in names:
                     yield f"{title(service)}: pods have no port {port['targetPort']}"
+
+
+def _reaches_coordinator(objects, who, endpoint, name):
+    host, port = re.fullmatch(r"tcp://([^:]+):(\d+)", endpoint).groups()
+    # A pod of a StatefulSet has a name before its Service's.
+    for stateful in objects.coordinators():
+        pod_name = rf"{stateful['metadata']['name']}-\d+\.(.+)"
+        if found := re.fullmatch(pod_name, host):
+            host = found.group(1)
+    yield from service_reaches(objects, who, host, int(port), name)
 
 
 def service_reaches(objects, who, host, port, name):
@@ -233,7 +239,8 @@ def ends_gracefully(objects):
     slack_ms = constant("coordinator/farm/types.h", "lease_slack_ms")
     for each in objects.workloads():
         container = main_container(each)
-        if "preStop" not in container.get("lifecycle", {}):
+        # A searcher has nothing to bring to an end.
+        if "preStop" not in container.get("lifecycle", {}) and each not in objects.searchers():
             yield f"{title(each)}: no preStop hook"
         its = flags(objects, container)
         needed = 10 + seconds_of_hook(container) + int(its.get("--drain-ms", 0)) / 1000
@@ -277,7 +284,7 @@ def workers_give_way(objects):
     value = {each["metadata"]["name"]: each for each in objects.kind("PriorityClass")}
     first = [value[pod(each)["priorityClassName"]]["value"] for each in objects.coordinators()
              if pod(each).get("priorityClassName") in value]
-    for each in objects.workers():
+    for each in objects.workers() + objects.searchers():
         its = value.get(pod(each).get("priorityClassName"))
         if its is None or its.get("preemptionPolicy") != "Never" or its["value"] >= 0:
             yield f"{title(each)}: pushes others off their nodes"
@@ -291,7 +298,7 @@ PROMETHEUS = network.Peer({"app.kubernetes.io/name": "prometheus"},
                           {"kubernetes.io/metadata.name": "monitoring"})
 CLIENTS = [network.Peer({"lfarm/client": "true"}), network.Peer({}, {"lfarm/clients": "true"})]
 # Ports of the same names must not help them.
-PORTS = {"farm": 7171, "http": 8080}
+PORTS = {"farm": 7171, "search": 7172, "http": 8080}
 SHARED_STORE = network.Peer({"lfarm/store": "true"}, None, {"redis": 6379})
 API = network.Peer({}, address="10.96.0.1")
 OUTSIDE = [network.Peer({}, address=address) for address in ("10.96.0.2", "192.0.2.7", "8.8.8.8")]
@@ -303,13 +310,13 @@ STRANGERS = [network.Peer({"app": "other"}, None, PORTS), network.Peer({}, {}, P
 @policy
 def network_has_only_the_needed_openings(objects):
     """Every pair that could meet is asked for, and compared with who has to."""
-    farm, http = 7171, 8080
+    farm, search, http = 7171, 7172, 8080
+    searchers = {title(each): network.of_workload(each) for each in objects.searchers()}
     workers = {title(each): network.of_workload(each) for each in objects.workers()}
     coordinators = {title(each): network.of_workload(each) for each in objects.coordinators()}
     scrapes = any("prometheus.io/scrape" in each["spec"]["template"]["metadata"].get(
         "annotations", {}) for each in objects.workloads())
     scales = bool(objects.kind("ScaledObject"))
-
     shares = {title(each) for each in objects.coordinators()
               if "--remote" in flags(objects, main_container(each))}
     asks_api = {title(each) for each in objects.workloads() if asks_the_cluster(objects, each)}
@@ -319,10 +326,10 @@ def network_has_only_the_needed_openings(objects):
             return [f"{what}: {'cannot connect' if wanted else 'can connect'}"]
         return []
 
-    for name, pod_ in {**workers, **coordinators}.items():
-        is_worker = name in workers
+    for name, pod_ in {**workers, **searchers, **coordinators}.items():
+        serves = name in coordinators
         for protocol in ("UDP", "TCP"):
-            yield from expect(is_worker or name in shares, f"{name} to DNS", pod_, DNS, 53, protocol)
+            yield from expect(not serves or name in shares, f"{name} to DNS", pod_, DNS, 53, protocol)
         yield from expect(False, f"{name} to DNS, another port", pod_, DNS, 443)
         yield from expect(name in asks_api, f"{name} to the cluster's API", pod_, API, 443)
         yield from expect(False, f"{name} to the cluster's API, another port", pod_, API, 22)
@@ -332,15 +339,18 @@ def network_has_only_the_needed_openings(objects):
             for port in (53, 80, 443, 6379):
                 yield from expect(False, f"{name} to the world", pod_, address, port)
         for stranger in STRANGERS:
-            for port in (53, 80, 443, 6379, farm, http):
+            for port in (53, 80, 443, 6379, farm, search, http):
                 yield from expect(False, f"{name} to a stranger", pod_, stranger, port)
                 yield from expect(False, f"a stranger to {name}", stranger, pod_, port)
         yield from expect(scrapes, f"Prometheus to {name}", PROMETHEUS, pod_, http)
-        yield from expect(scales and not is_worker, f"the autoscaler to {name}", SCALER, pod_, http)
-        for peer in CLIENTS + [PROMETHEUS, SCALER] + list(workers.values()):
-            opened = not is_worker and peer not in (PROMETHEUS, SCALER)
-            yield from expect(opened, f"a client or worker to {name}", peer, pod_, farm)
-        for peer in CLIENTS + list(workers.values()):
+        yield from expect(scales and serves, f"the autoscaler to {name}", SCALER, pod_, http)
+        inside = list(workers.values()) + list(searchers.values())
+        for peer in CLIENTS + [PROMETHEUS, SCALER] + inside:
+            asks = peer in CLIENTS + list(workers.values())
+            yield from expect(serves and asks, f"a client or worker to {name}", peer, pod_, farm)
+            yield from expect(serves and peer in searchers.values(), f"a searcher to {name}", peer,
+                              pod_, search)
+        for peer in CLIENTS + inside:
             yield from expect(False, f"a client or worker to {name}'s HTTP", peer, pod_, http)
 
 
@@ -469,9 +479,9 @@ def writable_paths_are_bounded_volumes(objects):
         container = main_container(each)
         writable = {mount["mountPath"]: mount["name"] for mount in container["volumeMounts"]
                     if not mount.get("readOnly")}
-        state = flags(objects, container)["--state"]
+        state = flags(objects, container).get("--state")
         for path in ("/tmp", state):
-            if path not in writable:
+            if path is not None and path not in writable:
                 yield f"{title(each)}: cannot write to {path}"
         for path, name in writable.items():
             if name not in claims and "sizeLimit" not in volumes[name].get("emptyDir", {}):
@@ -558,28 +568,6 @@ def coordinators_take_turns(objects):
                  for name in rule.get("resourceNames", [])}
         if its["--lease"] not in names:
             yield f"{title(each)}: may not change the lease {its['--lease']}"
-
-
-@policy
-def coordinators_share_by_shards(objects):
-    """All serve: each is found by its own name, and every worker serves each of them."""
-    for each in objects.coordinators():
-        spec, its = each["spec"], flags(objects, main_container(each))
-        if its.get("--shards", "1") == "1":
-            continue
-        if its.get("--remote") != f"redis://{STORE}:6379":
-            yield f"{title(each)}: its shards lie nowhere"
-        if its.get("--identity") != "$(POD_NAME)" or "POD_NAME" not in environment(
-                objects, main_container(each)):
-            yield f"{title(each)}: two may go by one name"
-        if its.get("--advertise") != f"tcp://$(POD_NAME).{spec['serviceName']}:7171":
-            yield f"{title(each)}: clients are sent to {its.get('--advertise')}"
-        name = each["metadata"]["name"]
-        everyone = ",".join(f"tcp://{name}-{k}.{spec['serviceName']}:7171"
-                            for k in range(spec["replicas"]))
-        for worker in objects.workers():
-            if flags(objects, main_container(worker)).get("--farm") != everyone:
-                yield f"{title(worker)}: does not serve each coordinator"
 
 
 @policy

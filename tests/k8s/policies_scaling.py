@@ -1,10 +1,10 @@
-"""Policies on GPUs, autoscalers and monitoring, for the combinations that have them."""
+"""Policies on GPUs, autoscalers, shards and monitoring, for the combinations that have them."""
 
 import re
 
 import yaml
-from manifests import ROOT, flags, main_container, pod, title
-from policies import policy, service_reaches
+from manifests import ROOT, environment, flags, main_container, pod, title
+from policies import STORE, policy, service_reaches
 
 PRODUCT = "nvidia.com/gpu.product"
 
@@ -79,6 +79,9 @@ def _scaled_object(objects, scaler, its, prefixes):
     # Nodes of a pool that is empty take minutes to come up and to pull an image.
     if wait_ms < 1000 * (spec["pollingInterval"] + 600):
         yield f"{title(scaler)}: jobs give up before the first worker is there"
+    if its in objects.searchers():
+        yield from _searchers_scale(objects, scaler, its)
+        return
     for trigger in spec["triggers"]:
         data = trigger["metadata"]
         found = re.fullmatch(r"http://([^:/]+):(\d+)/api/v1/demand\?target=([\w-]+)", data["url"])
@@ -101,6 +104,26 @@ def _scaled_object(objects, scaler, its, prefixes):
         prefixes.add(prefix)
 
 
+def _searchers_scale(objects, scaler, its):
+    """As many as take all the searches that are wanted."""
+    for trigger in scaler["spec"]["triggers"]:
+        data = trigger["metadata"]
+        found = re.fullmatch(r"http://([^:/]+):(\d+)/api/v1/demand", data["url"])
+        if trigger["type"] != "metrics-api" or found is None:
+            yield f"{title(scaler)}: does not ask for the demand"
+            continue
+        host, port = found.groups()
+        if host.count(".") < 2:
+            yield f"{title(scaler)}: {host} is no name in the autoscaler's namespace"
+        yield from service_reaches(objects, title(scaler), host, int(port), "http")
+        if data["valueLocation"] != "searches_wanted":
+            yield f"{title(scaler)}: does not count searches"
+        if data["targetValue"] != flags(objects, main_container(its)).get("--searches"):
+            yield f"{title(scaler)}: a searcher does not take {data['targetValue']} searches"
+        if trigger.get("metricType", "AverageValue") != "AverageValue":
+            yield f"{title(scaler)}: squares the number of searchers"
+
+
 def _autoscaler(objects, scaler):
     if scaler["spec"].get("minReplicas", 1) < 1:
         yield f"{title(scaler)}: clusters refuse to scale to zero by default"
@@ -116,6 +139,28 @@ def _autoscaler(objects, scaler):
 def adapter_rules(objects):
     settings = objects.named("ConfigMap", "lfarm-adapter-rules")
     return yaml.safe_load(settings["data"]["rules.yaml"])["externalRules"] if settings else []
+
+
+@policy
+def coordinators_share_by_shards(objects):
+    """All serve: each is found by its own name, and every worker serves each of them."""
+    for each in objects.coordinators():
+        spec, its = each["spec"], flags(objects, main_container(each))
+        if its.get("--shards", "1") == "1":
+            continue
+        if its.get("--remote") != f"redis://{STORE}:6379":
+            yield f"{title(each)}: its shards lie nowhere"
+        if its.get("--identity") != "$(POD_NAME)" or "POD_NAME" not in environment(
+                objects, main_container(each)):
+            yield f"{title(each)}: two may go by one name"
+        if its.get("--advertise") != f"tcp://$(POD_NAME).{spec['serviceName']}:7171":
+            yield f"{title(each)}: clients are sent to {its.get('--advertise')}"
+        name = each["metadata"]["name"]
+        everyone = ",".join(f"tcp://{name}-{k}.{spec['serviceName']}:7171"
+                            for k in range(spec["replicas"]))
+        for worker in objects.workers():
+            if flags(objects, main_container(worker)).get("--farm") != everyone:
+                yield f"{title(worker)}: does not serve each coordinator"
 
 
 @policy
