@@ -11,6 +11,7 @@
 #include "clients/report/run_sections.h"
 #include "clients/report/sections.h"
 #include "common/base/cat.h"
+#include "common/text/units.h"
 
 namespace clients {
 
@@ -176,7 +177,7 @@ void write_gates(HtmlWriter* html, const Measured& measured, const std::vector<G
       html->element("td", cat(verdict.met, " of ", verdict.asked), {{"class", "met"}});
       html->open("td");
       bool is_error = gate.metric.compare(0, 5, "error") == 0;
-      html->text(is_error ? error_text(verdict.worst) : number_text(verdict.worst));
+      html->text(is_error ? common::error_text(verdict.worst) : number_text(verdict.worst));
       html->text(", ");
       html->element("bdi", verdict.where);
       html->close("td");

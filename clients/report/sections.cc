@@ -133,8 +133,8 @@ std::vector<StripRow> strip_rows(const Group& cells, const std::vector<std::stri
       }
       if (value == Value::kError && cell->error) {
         mark.value = cell->error->relative;
-        mark.title = cat(cell->key.backend, " ", error_text(mark.value));
-        if (cell == shown) out.value = mark.value == 0 ? "exact" : error_text(mark.value);
+        mark.title = cat(cell->key.backend, " ", common::error_text(mark.value));
+        if (cell == shown) out.value = mark.value == 0 ? "exact" : common::error_text(mark.value);
       }
       if (mark.value > 0) out.marks.push_back(std::move(mark));
     }
@@ -173,8 +173,8 @@ void write_cells_table(HtmlWriter* html, const std::string& place, const Group& 
     number(latency ? ms_text(latency->median_ns / 1e6) : "");
     number(latency && latency->spread_ns > 0 ? ms_text(latency->spread_ns / 1e6) : "");
     number(latency && latency->runs > 0 ? cat(latency->runs) : "");
-    number(cell->error ? error_text(cell->error->absolute) : "");
-    number(cell->error ? error_text(cell->error->relative) : "");
+    number(cell->error ? common::error_text(cell->error->absolute) : "");
+    number(cell->error ? common::error_text(cell->error->relative) : "");
     number(time_text(cell->at_ns));
     html->close("tr");
   }
@@ -322,7 +322,7 @@ std::vector<Dot> dots_of(const Group& cells, const std::vector<std::string>& bac
     dot.x = cell->latency->median_ns / 1e6;
     dot.y = cell->error->relative;
     dot.title = cat(words_of(cell->key), ": ", common::duration_text(dot.x * 1e6), ", error ",
-                    error_text(dot.y));
+                    common::error_text(dot.y));
     auto [place, is_new] = last.try_emplace(
         {cell->key.model, cell->key.batch, cell->key.sizes, cell->key.backend}, -1);
     dot.joined_to = place->second;
@@ -342,7 +342,7 @@ void write_precision_table(HtmlWriter* html, const std::string& place, const Gro
     html->element("td", cell->key.backend);
     html->element("td", cell->key.dtype);
     html->element("td", ms_text(cell->latency->median_ns / 1e6), {{"class", "num"}});
-    html->element("td", error_text(cell->error->relative), {{"class", "num"}});
+    html->element("td", common::error_text(cell->error->relative), {{"class", "num"}});
     html->close("tr");
   }
   end_table(html);

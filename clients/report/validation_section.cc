@@ -79,7 +79,7 @@ void write_card(HtmlWriter* html, const Validation& validation, const std::strin
   fact("Median ms", range_text(
                         rows, [](const VariantRow& r) { return r.latency_ms; }, number_text));
   fact("Error", range_text(
-                    rows, [](const VariantRow& r) { return r.error; }, error_text));
+                    rows, [](const VariantRow& r) { return r.error; }, common::error_text));
   double slowest = 0;
   size_t passed = 0, compared = 0;
   for (const VariantRow* row : rows) {
@@ -126,9 +126,9 @@ void write_variant_scatter(HtmlWriter* html, const Validation& validation) {
       dot.series = k;
       dot.x = row->latency_ms;
       dot.y = row->error;
-      dot.title =
-          cat(row->variant, ", batch ", row->batch, ": ",
-              common::duration_text(row->latency_ms * 1e6), ", error ", error_text(row->error));
+      dot.title = cat(row->variant, ", batch ", row->batch, ": ",
+                      common::duration_text(row->latency_ms * 1e6), ", error ",
+                      common::error_text(row->error));
       dot.joined_to = last;
       last = static_cast<int>(dots.size());
       dots.push_back(std::move(dot));
@@ -214,8 +214,8 @@ void write_variants_table(HtmlWriter* html, const Validation& validation,
     number(number_text(row->latency_ms));
     number(row->spread_ms > 0 ? number_text(row->spread_ms) : "");
     number(row->time_ratio ? times_text(*row->time_ratio) : "");
-    number(error_text(row->error));
-    number(row->error_limit ? error_text(*row->error_limit) : "");
+    number(common::error_text(row->error));
+    number(row->error_limit ? common::error_text(*row->error_limit) : "");
     number(row->error_ratio ? times_text(*row->error_ratio) : "");
     html->close("tr");
   }

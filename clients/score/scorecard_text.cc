@@ -1,7 +1,6 @@
 #include "clients/score/scorecard_text.h"
 
 #include <cmath>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "common/base/cat.h"
@@ -11,6 +10,7 @@ namespace clients {
 
 using common::cat;
 using common::duration_text;
+using common::fixed_text;
 using common::invalid_input;
 using common::Result;
 using Json = nlohmann::ordered_json;
@@ -19,12 +19,7 @@ namespace {
 
 constexpr int kVersion = 1;
 
-std::string fixed(double value, int digits) {
-  char text[64];
-  std::snprintf(text, sizeof text, "%.*f", digits, value);
-  return text;
-}
-std::string percent_text(double share) { return cat(fixed(100 * share, 1), " %"); }
+std::string percent_text(double share) { return cat(fixed_text(100 * share, 1), " %"); }
 
 // A name in a cell of a table, whatever it holds.
 std::string cell(const std::string& text) {
@@ -51,16 +46,16 @@ const char* verdict_name(ParityVerdict verdict) {
 void append_roofline(const Scorecard& card, std::string* out) {
   const Roofline& roofline = card.roofline;
   *out += cat("Roofline of ", cell(roofline.device), " (", roofline.source,
-              "): ", fixed(roofline.operations_per_s / 1e9, 0), " GFLOP/s");
+              "): ", fixed_text(roofline.operations_per_s / 1e9, 0), " GFLOP/s");
   if (roofline.half_operations_per_s > 0) {
-    *out += cat(", ", fixed(roofline.half_operations_per_s / 1e9, 0), " in 16 bits");
+    *out += cat(", ", fixed_text(roofline.half_operations_per_s / 1e9, 0), " in 16 bits");
   }
   *out += "; reads ";
   for (size_t k = 0; k < roofline.reads.size(); ++k) {
     const Bandwidth& read = roofline.reads[k];
-    *out += cat(k == 0 ? "" : ", ", fixed(read.bytes_per_s / 1e9, 0), " GB/s");
+    *out += cat(k == 0 ? "" : ", ", fixed_text(read.bytes_per_s / 1e9, 0), " GB/s");
     if (k + 1 < roofline.reads.size()) {
-      *out += cat(" up to ", fixed(read.bytes / (1 << 20), 2), " MiB");
+      *out += cat(" up to ", fixed_text(read.bytes / (1 << 20), 2), " MiB");
     }
   }
   *out += cat("; ", duration_text(roofline.launch_ns), " a launch.\n");
@@ -100,8 +95,8 @@ void append_regressions(const Scorecard& card, std::string* out) {
   for (const Regression& one : card.regressions) {
     *out += cat("| ", cell(one.what), " | ", duration_text(one.now.median_ns), " | ",
                 duration_text(one.before.median_ns), " | ",
-                fixed(one.now.median_ns / one.before.median_ns, 2), " | ", change_name(one.change),
-                " |\n");
+                fixed_text(one.now.median_ns / one.before.median_ns, 2), " | ",
+                change_name(one.change), " |\n");
   }
 }
 
@@ -112,18 +107,18 @@ void append_parity(const Parity& parity, std::string* out) {
     *out += "| operator | here | there | ratio |\n|---|---:|---:|---:|\n";
     for (const OperatorRatio& one : parity.common) {
       *out += cat("| ", cell(one.name), " | ", duration_text(one.ms * 1e6), " | ",
-                  duration_text(one.other_ms * 1e6), " | ", fixed(one.ratio(), 2), " |\n");
+                  duration_text(one.other_ms * 1e6), " | ", fixed_text(one.ratio(), 2), " |\n");
     }
     *out += "\n";
   }
   if (parity.whole) {
     *out += cat("A run takes ", duration_text(parity.whole->ms * 1e6), " here and ",
                 duration_text(parity.whole->other_ms * 1e6),
-                " there: ", fixed(parity.whole->ratio(), 2), " of the time.\n");
+                " there: ", fixed_text(parity.whole->ratio(), 2), " of the time.\n");
   }
   if (parity.other_launches) {
-    *out += cat("Launches in a run: ", fixed(parity.launches, 0), " here, ",
-                fixed(*parity.other_launches, 0), " there.\n");
+    *out += cat("Launches in a run: ", fixed_text(parity.launches, 0), " here, ",
+                fixed_text(*parity.other_launches, 0), " there.\n");
   }
   if (!parity.gaps.empty()) {
     *out += "\n| takes longer here | here | there | by |\n|---|---:|---:|---:|\n";
@@ -220,22 +215,23 @@ std::string markdown_of(const Scorecard& card) {
     out += cat("| latency | ", duration_text(run.latency.median_ns), ", quartiles ",
                duration_text(run.latency.spread_ns), " apart, ", run.latency.runs, " runs |\n");
   }
-  out += cat("| efficiency | ",
-             card.efficiency ? cat(fixed(*card.efficiency, 2), " of the roofline") : "not known",
-             " |\n");
+  out +=
+      cat("| efficiency | ",
+          card.efficiency ? cat(fixed_text(*card.efficiency, 2), " of the roofline") : "not known",
+          " |\n");
   if (auto kernels = kernel_efficiency_of(run, card.roofline); kernels && run.work) {
-    out +=
-        cat("| kernels | ", fixed(*kernels, 2), " of what their own bytes and operations need |\n");
+    out += cat("| kernels | ", fixed_text(*kernels, 2),
+               " of what their own bytes and operations need |\n");
   }
   if (card.coverage) {
     out += cat("| coverage | kernels take ", percent_text(*card.coverage), " of a run |\n");
   }
   if (card.tokens) {
     const TokenRate& rate = *card.tokens;
-    out += cat("| tokens | ", fixed(rate.per_s, 1), " a second");
+    out += cat("| tokens | ", fixed_text(rate.per_s, 1), " a second");
     if (rate.floor_per_s > 0) {
-      out += cat(", ", fixed(rate.per_s / rate.floor_per_s, 2), " of the ",
-                 fixed(rate.floor_per_s, 1), " that moving the bytes allows");
+      out += cat(", ", fixed_text(rate.per_s / rate.floor_per_s, 2), " of the ",
+                 fixed_text(rate.floor_per_s, 1), " that moving the bytes allows");
     }
     out += " |\n";
   }

@@ -1,7 +1,6 @@
 #include "common/plan/plan.h"
 
 #include <cmath>
-#include <cstdio>
 #include <ctime>
 
 #include "common/base/cat.h"
@@ -236,11 +235,9 @@ std::string print_predictions(const Plan& plan) {
           "\n  calibration ", p.calibration.empty() ? "none" : p.calibration, "\n  predicted   ",
           measured_text(p.predicted_ns), "\n  measured    ", measured_text(p.best_ns), "\n");
   if (p.predicted_schedules > 1) {
-    char text[96];
-    std::snprintf(text, sizeof text,
-                  "predicted at %.2f, by constants alone %.2f (Spearman, %u schedules)",
-                  p.rank_correlation, p.constants_correlation, p.predicted_schedules);
-    out += cat("  order       ", text, "\n");
+    out += cat("  order       predicted at ", ratio_text(p.rank_correlation),
+               ", by constants alone ", ratio_text(p.constants_correlation), " (Spearman, ",
+               p.predicted_schedules, " schedules)\n");
   }
   IoProfile io =
       io_profile(plan.buffers, plan.calls, plan.outputs, representative_sizes(plan.symbols));

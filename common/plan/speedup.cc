@@ -1,21 +1,19 @@
 #include "common/plan/speedup.h"
 
-#include <cstdio>
+#include "common/base/cat.h"
+#include "common/text/units.h"
 
 namespace common {
 
 std::string speedup_text(const Provenance& provenance) {
-  char text[96];
   if (provenance.speedup > 0) {
-    std::snprintf(text, sizeof text, "%.2f times, %.2f to %.2f", provenance.speedup,
-                  provenance.speedup_low, provenance.speedup_high);
-    return text;
+    return cat(ratio_text(provenance.speedup), " times, ", ratio_text(provenance.speedup_low),
+               " to ", ratio_text(provenance.speedup_high));
   }
   if (provenance.best_ns <= 0 || provenance.baseline_ns <= 0) return {};
-  std::snprintf(
-      text, sizeof text, "about %.2f times",
-      static_cast<double>(provenance.baseline_ns) / static_cast<double>(provenance.best_ns));
-  return text;
+  double ratio =
+      static_cast<double>(provenance.baseline_ns) / static_cast<double>(provenance.best_ns);
+  return cat("about ", ratio_text(ratio), " times");
 }
 
 }  // namespace common

@@ -49,4 +49,19 @@ std::string bytes_text(double bytes) {
   return bytes < 1024 ? scaled(bytes, "GiB") : scaled(bytes / 1024, "TiB");
 }
 
+std::string ratio_text(double ratio) { return fixed_text(ratio, 2); }
+
+std::string error_text(double error) {
+  if (error == 0) return "0";
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1e", error);
+  return text;
+}
+
+std::string fixed_text(double value, int digits) {
+  char text[512];  // of the largest number
+  std::snprintf(text, sizeof text, "%.*f", digits, value);
+  return text;
+}
+
 }  // namespace common

@@ -9,5 +9,11 @@ namespace common {
 std::string duration_text(double ns);
 // "12.3 MiB"; below 1 KiB "12 bytes".
 std::string bytes_text(double bytes);
+// "0.97", "12.30": how many times as much, or as fast.
+std::string ratio_text(double ratio);
+// "0", "1.2e-07": how far a result is from another.
+std::string error_text(double error);
+// "12.5": with so many digits behind the point.
+std::string fixed_text(double value, int digits);
 
 }  // namespace common

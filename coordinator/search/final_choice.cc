@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 
 #include "common/base/cat.h"
+#include "common/text/units.h"
 #include "common/wire/limits.h"
 
 namespace coordinator {
@@ -23,12 +23,6 @@ constexpr double kNarrow = 0.03;
 // Rounds that are mostly disturbed say little where the interval is wide, too.
 constexpr double kMostly = 0.5;
 constexpr double kWide = 0.15;
-
-std::string ratio_text(double ratio) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2f", ratio);
-  return text;
-}
 
 }  // namespace
 
@@ -104,8 +98,8 @@ bool FinalChoice::take(const common::TaskReport& report) {
   bool is_vague = report.disturbed > kMostly && width > kWide * quickest->speedup;
   if (is_open) {
     choice_.note = common::cat("the best candidate and the plain plan cannot be told apart (",
-                               ratio_text(quickest->speedup_low), " to ",
-                               ratio_text(quickest->speedup_high), " times as fast)");
+                               common::ratio_text(quickest->speedup_low), " to ",
+                               common::ratio_text(quickest->speedup_high), " times as fast)");
   }
   return !is_open && !is_vague;
 }

@@ -13,6 +13,7 @@
 #include "clients/cli/base/wrap.h"
 #include "common/base/cat.h"
 #include "common/base/clock.h"
+#include "common/text/units.h"
 
 namespace clients {
 namespace {
@@ -20,13 +21,6 @@ namespace {
 using common::cat;
 
 constexpr int64_t kLineEveryNs = 2'000'000'000;
-
-// "3.4x"
-std::string ratio_text(double ratio) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2fx", ratio);
-  return text;
-}
 
 // The lesser of what candidates and time leave; 0 when nothing is left, or nothing is known.
 double left_ms_of(const common::Progress& progress, uint64_t budget_ms) {
@@ -66,7 +60,8 @@ std::string progress_line(const common::Progress& progress, uint64_t budget_ms, 
   auto best = static_cast<double>(progress.best_ns);
   auto plain = static_cast<double>(progress.baseline_ns);
   auto expected = static_cast<double>(progress.expected_ns);
-  std::string ratio = best > 0 && plain > 0 ? cat(" (", ratio_text(plain / best), ")") : "";
+  std::string ratio =
+      best > 0 && plain > 0 ? cat(" (", common::ratio_text(plain / best), "x)") : "";
   bool has_hope = expected > 0 && (best == 0 || expected < best);
   double left_ms = left_ms_of(progress, budget_ms);
   const std::array<Part, 8> parts{{

@@ -1,7 +1,6 @@
 #include "clients/cli/compare/compare_text.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -13,12 +12,6 @@ namespace {
 
 using common::cat;
 using Json = nlohmann::ordered_json;
-
-std::string two_digits(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2f", value);
-  return text;
-}
 
 // A side's time over lfarm's; empty without either, or when lfarm is wrong.
 std::optional<double> beside_lfarm(const ModelRow& row, const SideResult& side) {
@@ -46,8 +39,8 @@ std::string table_of(const Comparison& comparison) {
     auto ratio = beside_lfarm(row, side);
     auto share = roofline_share(row, side);
     lines.push_back({side.name, ms ? common::duration_text(*ms * 1e6) : "-",
-                     ratio ? two_digits(*ratio) : "-", share ? two_digits(*share) : "-",
-                     outputs_word(comparison, side)});
+                     ratio ? common::ratio_text(*ratio) : "-",
+                     share ? common::ratio_text(*share) : "-", outputs_word(comparison, side)});
   }
   std::vector<size_t> widths(lines[0].size(), 0);
   for (const auto& line : lines) {
@@ -83,7 +76,7 @@ std::string text_of(const Comparison& comparison) {
   }
   if (!row.problem.empty()) return text + cat(row.problem, "\n");
   if (auto ratio = ratio_to_best(row)) {
-    text += cat("lfarm is ", two_digits(*ratio), " times as fast as ", best_peer(row)->name,
+    text += cat("lfarm is ", common::ratio_text(*ratio), " times as fast as ", best_peer(row)->name,
                 ", the fastest beside it\n");
   }
   return text;

@@ -1,9 +1,9 @@
 #include "clients/cli/compare/compared_row.h"
 
 #include <algorithm>
-#include <cstdio>
 
 #include "common/base/cat.h"
+#include "common/text/units.h"
 
 namespace clients {
 
@@ -89,11 +89,10 @@ std::string refusal_of(const PeerFacts& facts, bool has_vectors) {
 }
 
 std::string roofline_text(const Roofline& roofline) {
-  char text[160];
-  std::snprintf(text, sizeof text, "%s: %.0f GFLOP/s float32, reads memory at %.1f GB/s",
-                roofline.device.c_str(), roofline.operations_per_s / 1e9,
-                roofline.reads.empty() ? 0 : roofline.reads.back().bytes_per_s / 1e9);
-  return text;
+  double bytes_per_s = roofline.reads.empty() ? 0 : roofline.reads.back().bytes_per_s;
+  return cat(roofline.device, ": ", common::fixed_text(roofline.operations_per_s / 1e9, 0),
+             " GFLOP/s float32, reads memory at ", common::fixed_text(bytes_per_s / 1e9, 1),
+             " GB/s");
 }
 
 std::string facts_text(const PeerFacts& facts) {

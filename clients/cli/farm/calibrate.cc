@@ -11,6 +11,7 @@
 #include "clients/cli/base/table.h"
 #include "common/base/cat.h"
 #include "common/ir/hlir/builder.h"
+#include "common/text/units.h"
 
 namespace clients {
 namespace {
@@ -178,12 +179,6 @@ Orders mean(const std::vector<Verdict>& verdicts, size_t round) {
   return {sum.schedules, sum.constants / all, sum.predicted / all};
 }
 
-std::string number(double value) {
-  char text[16];
-  std::snprintf(text, sizeof text, "%.2f", value);
-  return text;
-}
-
 void print_text(const std::string& target, const std::vector<Verdict>& verdicts) {
   std::printf("How well the order of schedules' times on %s was predicted (Spearman's rank\n",
               target.c_str());
@@ -193,8 +188,8 @@ void print_text(const std::string& target, const std::vector<Verdict>& verdicts)
     std::vector<std::string> cells{name};
     for (const Orders& orders : rounds) {
       cells.push_back(cat(orders.schedules));
-      cells.push_back(number(orders.constants));
-      cells.push_back(number(orders.predicted));
+      cells.push_back(common::ratio_text(orders.constants));
+      cells.push_back(common::ratio_text(orders.predicted));
     }
     table.row(std::move(cells));
   };

@@ -1,7 +1,6 @@
 #include "clients/cli/plans/plan_trial.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <vector>
 
 #include "common/base/cat.h"
@@ -9,6 +8,7 @@
 #include "common/runtime/tensor/compare.h"
 #include "common/runtime/tensor/synthetic.h"
 #include "common/runtime/whole_run.h"
+#include "common/text/units.h"
 
 namespace clients {
 
@@ -43,12 +43,6 @@ Result<common::OutputError> run_trial(const Trial& trial, const common::Graph& g
                                trial.pattern == common::InputPattern::kNormal, reference);
 }
 
-std::string error_text(double error) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2g", error);
-  return text;
-}
-
 }  // namespace
 
 Result<std::string> try_plan(const PulledPlan& plan, const common::Graph& graph,
@@ -67,8 +61,8 @@ Result<std::string> try_plan(const PulledPlan& plan, const common::Graph& graph,
     worst.candidate = std::max(worst.candidate, error->candidate);
     worst.reference = std::max(worst.reference, error->reference);
   }
-  return cat(std::size(kTrials), " kinds of inputs, error ", error_text(worst.candidate),
-             ", a plain lowering's ", error_text(worst.reference));
+  return cat(std::size(kTrials), " kinds of inputs, error ", common::error_text(worst.candidate),
+             ", a plain lowering's ", common::error_text(worst.reference));
 }
 
 }  // namespace clients

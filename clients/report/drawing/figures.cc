@@ -47,8 +47,6 @@ std::string tick_text(double value) {
   return text;
 }
 
-std::string error_text(double value) { return value == 0 ? "0" : formatted("%.1e", value); }
-
 std::string value_text(double value) {
   if (!std::isfinite(value)) return "not finite";
   double size = std::abs(value);

@@ -14,8 +14,6 @@ namespace clients {
 std::string number_text(double value);
 // The same without zeros at the end: "10", "0.5".
 std::string tick_text(double value);
-// "0", "1.2e-07".
-std::string error_text(double value);
 // As number_text(), with an exponent below a thousandth; "not finite".
 std::string value_text(double value);
 

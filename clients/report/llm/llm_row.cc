@@ -1,24 +1,16 @@
 #include "clients/report/llm/llm_row.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "clients/report/drawing/figures.h"
 #include "common/base/cat.h"
+#include "common/text/units.h"
 
 namespace clients {
-namespace {
 
 using common::cat;
 using Json = nlohmann::ordered_json;
-
-std::string number(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.4g", value);
-  return text;
-}
-
-}  // namespace
 
 double median_of(std::vector<double> values) {
   if (values.empty()) return 0;
@@ -72,7 +64,7 @@ common::Result<LlmRow> row_of(const std::string& line) {
 
 std::string table_of(const std::vector<LlmRow>& rows) {
   std::string text =
-      "| model | shape | way | prompt | budget | TTFT ms | TPOT ms | tokens/s | plan s | peak MiB "
+      "| model | shape | way | prompt | budget | TTFT | TPOT | tokens/s | plan | peak "
       "|\n"
       "|---|---|---|---|---|---|---|---|---|---|\n";
   for (const LlmRow& row : rows) {
@@ -82,10 +74,11 @@ std::string table_of(const std::vector<LlmRow>& rows) {
       text += cat(row.error, " | | | | |\n");
       continue;
     }
+    auto time = common::duration_text;
     double each = median_of(row.tpot_ms);
-    text += cat(number(median_of(row.ttft_ms)), " | ", number(each), " | ",
-                number(each > 0 ? 1e3 / each : 0), " | ", number(row.plan_s), " | ",
-                number(row.peak_mb), " |\n");
+    text += cat(time(median_of(row.ttft_ms) * 1e6), " | ", time(each * 1e6), " | ",
+                number_text(each > 0 ? 1e3 / each : 0), " | ", time(row.plan_s * 1e9), " | ",
+                common::bytes_text(row.peak_mb * 1024 * 1024), " |\n");
   }
   return text;
 }
