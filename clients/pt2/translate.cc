@@ -15,6 +15,7 @@
 #include "clients/pt2/operator_table.h"
 #include "common/base/cat.h"
 #include "common/ir/hlir/verify.h"
+#include "common/plan/tensor_origin.h"
 
 namespace clients {
 namespace {
@@ -128,6 +129,7 @@ class Driver {
       auto& declared = model_.graph.inputs[static_cast<size_t>(input)];
       if (declared.kind == common::InputKind::kWeight) declared.kind = common::InputKind::kState;
     }
+    name_inputs();
     status = common::verify(model_.graph);
     if (!status.ok()) {
       return common::internal_error(cat("the translated graph is wrong: ", status.error().message));
@@ -274,6 +276,14 @@ class Driver {
       if (!model_.weight_names[position].empty()) {
         model_.weight_sources[position] = source_place(*node);
       }
+    }
+  }
+
+  void name_inputs() {
+    for (size_t i = 0; i < model_.graph.inputs.size(); ++i) {
+      const std::string& name = model_.weight_names[i];
+      if (name.empty()) continue;
+      model_.graph.inputs[i].name = common::origin_text({name, model_.weight_sources[i]});
     }
   }
 

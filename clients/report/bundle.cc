@@ -155,6 +155,14 @@ Json json_of(const PlanMemory& plan) {
   Json json = head_json("plan", plan.head);
   json["id"] = plan.id;
   json["memory"] = json_of(plan.memory);
+  json["kernels"] = Json::array();
+  for (const KernelTime& one : plan.kernels) {
+    json["kernels"].push_back({{"kernel", one.kernel},
+                               {"modules", one.modules},
+                               {"sources", one.sources},
+                               {"calls", one.calls},
+                               {"ms", one.ms}});
+  }
   return json;
 }
 

@@ -1,4 +1,4 @@
-// Plans: what their instances keep in memory.
+// Plans: what their instances keep in memory, and what their kernels take.
 #include <algorithm>
 
 #include "clients/report/drawing/bars.h"
@@ -44,6 +44,45 @@ void write_plan_memory(HtmlWriter* html, const PlanMemory& plan) {
   html->close("details");
 }
 
+constexpr size_t kKernelsShown = 200;  // the slowest; the rest is in the bundle
+
+void write_plan_kernels(HtmlWriter* html, const PlanMemory& plan) {
+  if (plan.kernels.empty()) return;
+  std::vector<const KernelTime*> slowest;
+  double all_ms = 0;
+  for (const KernelTime& kernel : plan.kernels) {
+    slowest.push_back(&kernel);
+    all_ms += kernel.ms;
+  }
+  std::stable_sort(slowest.begin(), slowest.end(),
+                   [](const KernelTime* a, const KernelTime* b) { return a->ms > b->ms; });
+  if (slowest.size() > kKernelsShown) slowest.resize(kKernelsShown);
+  html->open("details");
+  html->element("summary", cat("Kernels as a table (", plan.kernels.size(), ")"));
+  begin_table(html, cat("Kernels of ", plan.head.name, ", the slowest first"),
+              {"Kernel", "Weights of", "At", "Calls", "Time", "Share"}, 3);
+  for (const KernelTime* kernel : slowest) {
+    html->line();
+    html->open("tr");
+    html->open("th", {{"scope", "row"}});
+    html->element("bdi", kernel->kernel);
+    html->close("th");
+    for (const std::string* text : {&kernel->modules, &kernel->sources}) {
+      html->open("td");
+      html->element("bdi", *text);
+      html->close("td");
+    }
+    html->element("td", count_of(kernel->calls), {{"class", "num"}});
+    html->element("td", kernel->ms > 0 ? common::duration_text(kernel->ms * 1e6) : "",
+                  {{"class", "num"}});
+    html->element("td", cat(number_text(all_ms > 0 ? 100 * kernel->ms / all_ms : 0), " %"),
+                  {{"class", "num"}});
+    html->close("tr");
+  }
+  end_table(html);
+  html->close("details");
+}
+
 }  // namespace
 
 void write_plans(HtmlWriter* html, const std::vector<PlanMemory>& plans) {
@@ -55,6 +94,7 @@ void write_plans(HtmlWriter* html, const std::vector<PlanMemory>& plans) {
   for (const PlanMemory& plan : plans) {
     write_run_heading(html, plan.head);
     write_plan_memory(html, plan);
+    write_plan_kernels(html, plan);
   }
 }
 

@@ -105,13 +105,16 @@ Status fill(lfarm_instance& instance, const lfarm_tensor* inputs, bool is_on_dev
 void tell(lfarm_profiler profiler, void* context, const clients::CallProfile& call) {
   std::vector<std::string> ids;
   std::vector<lfarm_kernel_time> kernels;
+  std::vector<lfarm_kernel_origin> origins;
   for (const common::CallFacts& facts : call.kernels) ids.push_back(facts.fingerprint.hex());
   for (size_t k = 0; k < ids.size(); ++k) {
     const common::CallFacts& facts = call.kernels[k];
     kernels.push_back({facts.name.c_str(), ids[k].c_str(), call.kernels_ns[k], facts.bytes});
+    origins.push_back({call.origins[k].modules.c_str(), call.origins[k].sources.c_str()});
   }
-  lfarm_profile profile{sizeof profile, call.start_ns, call.wall_ns,
-                        kernels.empty() ? nullptr : kernels.data(), kernels.size()};
+  lfarm_profile profile{sizeof profile, call.start_ns,
+                        call.wall_ns,   kernels.empty() ? nullptr : kernels.data(),
+                        kernels.size(), kernels.empty() ? nullptr : origins.data()};
   profiler(context, &profile);
 }
 

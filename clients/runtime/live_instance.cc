@@ -289,7 +289,14 @@ Status LiveInstance::profiled(const Variant& variant, Body&& body) {
   Status ran = body(&profile.kernels_ns);
   if (!ran.ok()) return ran;
   profile.wall_ns = clock.now_ns() - profile.start_ns;
-  if (variant.instance) profile.kernels = variant.instance->call_facts();
+  if (variant.instance) {
+    profile.kernels = variant.instance->call_facts();
+    const common::Plan& plan = variant.plan->plan;
+    auto origins = common::kernel_origins(plan, variant.model->graph.inputs);
+    for (const common::Call& call : plan.calls) {
+      profile.origins.push_back(origins[static_cast<size_t>(call.kernel)]);
+    }
+  }
   profiler_(profile);
   return {};
 }

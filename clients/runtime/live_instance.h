@@ -17,6 +17,7 @@
 #include "clients/runtime/model/weights.h"
 #include "clients/runtime/session.h"
 #include "common/base/result.h"
+#include "common/plan/kernel_origins.h"
 #include "common/runtime/executor/executor.h"
 
 namespace clients {
@@ -27,6 +28,7 @@ struct CallProfile {
   int64_t wall_ns = 0;
   std::vector<common::CallFacts> kernels;  // of the plan, in order; empty: the interpreter ran
   std::vector<int64_t> kernels_ns;
+  std::vector<common::KernelOrigin> origins;  // of each of the kernels
 };
 
 // Not thread-safe. Changes over between two calls, with the state as the last call left it: to the

@@ -154,8 +154,7 @@ std::shared_ptr<const PlanRequest> Session::request(const PlanKey& key, const co
       known = std::make_shared<PlanRequest>();
       known->key_ = key;
       known->name_ = name;
-      // Canonical, so that it is the same blob whatever the model's names are.
-      if (graph != nullptr) known->graph_ = common::canonical(*graph);
+      if (graph != nullptr) known->graph_ = graph_for_farm(*graph);
     }
     request = known;
   }

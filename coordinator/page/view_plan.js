@@ -54,6 +54,12 @@ function what(kernel) {
   return kernel.library ? kernel.what : kernel.form ?? 'generated code';
 }
 
+// The modules whose weights a kernel reads, and the lines of the model that read them.
+function weightsOf(kernel) {
+  if (!kernel.modules) return '–';
+  return kernel.sources ? `${kernel.modules} at ${kernel.sources}` : kernel.modules;
+}
+
 export class PlanView {
   constructor(id) {
     this.id = id;
@@ -64,6 +70,7 @@ export class PlanView {
     this.table = new Table('Kernels, in the order of the plan', [
       {title: 'Kernel', value: (kernel) => `${kernel.kernel} · ${shortId(kernel.fingerprint)}`},
       {title: 'What', value: what, wide: true},
+      {title: 'Weights of', value: weightsOf, wide: true},
       {title: 'Schedule', value: (kernel) => ({text: schedule(kernel), mono: true})},
       {title: 'Calls', value: (kernel) => (kernel.calls_at_load
         ? `${count(kernel.calls)} + ${count(kernel.calls_at_load)} at load`
@@ -99,7 +106,7 @@ export class PlanView {
     let source = this.sources.get(kernel.kernel);
     if (!source) {
       const id = `source-${kernel.kernel}`;
-      const cell = h('td', {role: 'cell', colspan: 7});
+      const cell = h('td', {role: 'cell', colspan: 8});
       const row = h('tr', {role: 'row', class: 'detail', id, hidden: true}, cell);
       const button = h('button', {type: 'button', 'aria-expanded': 'false', 'aria-controls': id,
         'aria-label': `Source of kernel ${kernel.kernel}`}, 'Source');

@@ -56,7 +56,9 @@ constexpr const char* kCourse =
     "\n"
     R"({"plan_memory":"<b>","id":"<img>"})"
     "\n"
-    R"({"memory":{"<b>":64}})";
+    R"({"memory":{"<b>":64}})"
+    "\n"
+    R"({"kernel":"<b>","modules":"<i>","sources":"<u>","calls":1,"ms":2})";
 
 clients::Roofline device() {
   clients::Roofline roofline;

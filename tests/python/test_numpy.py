@@ -140,6 +140,9 @@ def test_a_profile_names_every_kernel(fixture, farm, tmp_path):
     assert len(events) == 3 * (1 + len(kernels))
     for event in events:
         assert event["ph"] == "X" and event["dur"] >= 0
+    modules = {event["args"].get("modules") for event in events if event["tid"] == 1}
+    assert any(name and name.split(", ")[0] in ("a", "b", "scale") for name in modules), modules
+    assert any(":" in event["args"].get("sources", "") for event in events), "lines of the model"
 
 
 def test_the_interpreter_has_no_kernels(fixture, tmp_path):

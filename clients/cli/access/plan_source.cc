@@ -249,8 +249,7 @@ PlanQuery PlanSource::query_of(const common::Graph& graph, const common::PlanKey
   search.priority = static_cast<uint32_t>(budget_.priority);
   search.takes_first = budget_.takes_first;
   search.name = budget_.name.empty() ? name : budget_.name;
-  // Canonical, so that it is the same blob whatever the model's names are.
-  query.graph = [&graph] { return common::encode_graph(common::canonical(graph)); };
+  query.graph = [&graph] { return common::encode_graph(graph_for_farm(graph)); };
   // An interim plan is enough to run a model, and the farm's search goes on.
   query.takes_interim = disk_use_ == Disk::kUse;
   query.takes_neighbour = true;

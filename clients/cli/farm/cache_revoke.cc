@@ -8,6 +8,7 @@
 #include "clients/cli/base/commands.h"
 #include "clients/cli/base/report.h"
 #include "common/base/cat.h"
+#include "common/plan/plan_ids.h"
 
 namespace clients {
 namespace {
@@ -25,11 +26,17 @@ struct RevokeOptions {
 // The full id that the digits begin, by this machine's cache.
 Result<Digest> find_id(const RevokeOptions& options) {
   if (auto whole = Digest::parse(options.what)) return *whole;
+  LFARM_RETURN_IF_ERROR(common::check_plan_digits(options.what));
   LFARM_ASSIGN_OR_RETURN(auto cache, PlanCache::open({options.farm.state}));
   LFARM_ASSIGN_OR_RETURN(std::vector<cache::PlanListing> found, cache->find_by_id(options.what));
   if (found.size() == 1) return found[0].facts.plan_id;
-  return common::invalid_input(cat(found.size(), " plans of ", options.farm.state, " begin with '",
-                                   options.what, "'; give the full id of one"));
+  if (found.empty()) {
+    return common::invalid_input(cat("no plan of ", options.farm.state, " goes by '", options.what,
+                                     "'; 'lfarm cache ls' lists all"));
+  }
+  std::vector<Digest> ids;
+  for (const cache::PlanListing& one : found) ids.push_back(one.facts.plan_id);
+  return common::ambiguous_digits(options.what, ids);
 }
 
 // Without a farm, straight in the store: its next coordinator tells the clients.

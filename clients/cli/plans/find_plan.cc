@@ -5,6 +5,7 @@
 #include "clients/cli/access/plan_cache.h"
 #include "clients/cli/access/plan_source.h"
 #include "common/base/cat.h"
+#include "common/plan/plan_ids.h"
 
 namespace clients {
 
@@ -15,8 +16,8 @@ namespace {
 
 common::Status check_digits(const std::string& id) {
   if (!id.empty() && id.find_first_not_of("0123456789abcdef") == std::string::npos) return {};
-  return common::invalid_input(
-      cat("'", id, "' is neither a file nor the hexadecimal id of a plan"));
+  return common::invalid_input(cat("'", id, "' is neither a file nor the id of a plan, whose ",
+                                   "first digits are enough; 'lfarm cache ls' lists all"));
 }
 
 // From a farm elsewhere a plan can only be had by its full id.
@@ -56,8 +57,9 @@ Result<cache::PlanListing> listing_of_id(PlanCache& cache, const std::string& id
   LFARM_ASSIGN_OR_RETURN(std::vector<cache::PlanListing> found, cache.find_by_id(id));
   if (found.empty()) return not_cached(id);
   if (found.size() > 1) {
-    return common::invalid_input(
-        cat(found.size(), " plans begin with ", id, "; give more digits of one"));
+    std::vector<common::Digest> ids;
+    for (const cache::PlanListing& one : found) ids.push_back(one.facts.plan_id);
+    return common::ambiguous_digits(id, ids);
   }
   return found[0];
 }

@@ -9,12 +9,12 @@
 
 #include "clients/cli/base/case_measure.h"
 #include "clients/cli/base/child_stage.h"
-#include "clients/cli/plans/kernel_modules.h"
 #include "clients/runtime/model/size_ranges.h"
 #include "clients/runtime/model/weights.h"
 #include "common/base/cat.h"
 #include "common/base/clock.h"
 #include "common/ir/hlir/sizes.h"
+#include "common/plan/kernel_origins.h"
 #include "common/runtime/executor/executor.h"
 #include "common/runtime/tensor/synthetic.h"
 #include "common/runtime/whole_run.h"
@@ -134,8 +134,8 @@ std::vector<KernelRun> kernels_of(const common::Plan& plan,
 }
 
 void name_modules(const common::Plan& plan, const Model& model, PlanRun* run) {
-  std::map<std::string, KernelOrigin> by_id;
-  std::vector<KernelOrigin> origins = kernel_origins(plan, model);
+  std::map<std::string, common::KernelOrigin> by_id;
+  auto origins = common::kernel_origins(plan, model.graph.inputs);
   for (size_t k = 0; k < origins.size(); ++k) by_id[plan.kernels[k].fingerprint.hex()] = origins[k];
   for (KernelRun& kernel : run->kernels) {
     kernel.modules = by_id[kernel.id].modules;

@@ -171,6 +171,11 @@ Status keep(const ScoreOptions& options, const Scorecard& card, const std::strin
   memory.head = {record.model, record.machine, record.device, record.sizes, record.at_ns};
   memory.id = card.run.plan;
   memory.memory = card.run.memory;
+  for (const KernelRun& kernel : card.run.kernels) {
+    memory.kernels.push_back({common::record_text(kernel.name), common::record_text(kernel.modules),
+                              common::record_text(kernel.sources), kernel.calls,
+                              kernel.latency.median_ns / 1e6});
+  }
   common::RunLog log = log_of(memory);
   return common::append_logs(options.record, {&log, 1});
 }

@@ -8,10 +8,10 @@
 #include "clients/cli/base/commands.h"
 #include "clients/cli/base/report.h"
 #include "clients/cli/plans/find_plan.h"
-#include "clients/cli/plans/kernel_modules.h"
 #include "clients/pt2/translate.h"
 #include "clients/runtime/farm/plan_resolver.h"
 #include "common/base/cat.h"
+#include "common/plan/kernel_origins.h"
 #include "common/runtime/whole_run.h"
 
 namespace clients {
@@ -30,7 +30,7 @@ struct PlanShowOptions {
 
 struct ShownPlan {
   FoundPlan found;
-  std::vector<KernelOrigin> origins;  // none where the model is not known
+  std::vector<common::KernelOrigin> origins;  // none where the model is not known
 };
 
 Result<ShownPlan> plan_of_model(const PlanShowOptions& options) {
@@ -52,7 +52,7 @@ Result<ShownPlan> plan_of_model(const PlanShowOptions& options) {
   }
   if (!found) return not_cached(path);
   LFARM_RETURN_IF_ERROR(common::plan_fits(found->plan, model.graph));
-  std::vector<KernelOrigin> origins = kernel_origins(found->plan, model);
+  auto origins = common::kernel_origins(found->plan, model.graph.inputs);
   return ShownPlan{{found->id, std::move(found->plan)}, std::move(origins)};
 }
 
@@ -73,7 +73,7 @@ int plan_show(const PlanShowOptions& options) {
   std::string text =
       options.predicted ? common::print_predictions(found.plan) : common::print(found.plan);
   for (size_t k = 0; k < shown->origins.size(); ++k) {
-    const KernelOrigin& origin = shown->origins[k];
+    const common::KernelOrigin& origin = shown->origins[k];
     if (origin.modules.empty()) continue;
     text += cat("kernel ", k, " reads weights of ", origin.modules,
                 origin.sources.empty() ? "" : " at ", origin.sources, "\n");

@@ -104,6 +104,10 @@ class KernelTime(ctypes.Structure):
     _fields_ = [("name", c_char_p), ("id", c_char_p), ("time_ns", c_int64), ("bytes", c_int64)]
 
 
+class KernelOrigin(ctypes.Structure):
+    _fields_ = [("modules", c_char_p), ("sources", c_char_p)]
+
+
 class CallProfile(ctypes.Structure):
     _fields_ = [
         ("size", c_size_t),
@@ -111,6 +115,7 @@ class CallProfile(ctypes.Structure):
         ("wall_ns", c_int64),
         ("kernels", POINTER(KernelTime)),
         ("kernel_count", c_size_t),
+        ("origins", POINTER(KernelOrigin)),
     ]
 
 

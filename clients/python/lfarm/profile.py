@@ -15,13 +15,17 @@ class Kernel:
     """One kernel's part of a call.
 
     `id` stands for what it computes and how; `bytes` is what it reads and writes, each buffer once.
-    Kernels that ran when weights were bound take no time.
+    Kernels that ran when weights were bound take no time. `modules` are those whose weights it
+    reads, "layers.*.mlp.up_proj", and `sources` the lines of the model that read them,
+    "model.py:174"; both are empty where it reads none.
     """
 
     name: str
     id: str
     time_ns: int
     bytes: int
+    modules: str = ""
+    sources: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,26 +44,25 @@ class Profile:
         self.calls: list[Call] = []
 
     def _add(self, told: _native.CallProfile) -> None:
-        kernels = tuple(
-            Kernel(entry.name.decode(), entry.id.decode(), entry.time_ns, entry.bytes)
-            for entry in (told.kernels[k] for k in range(told.kernel_count))
-        )
-        self.calls.append(Call(told.start_ns, told.wall_ns, kernels))
+        kernels = []
+        for k in range(told.kernel_count):
+            entry, origin = told.kernels[k], told.origins[k]
+            modules, sources = origin.modules.decode(), origin.sources.decode()
+            name, id = entry.name.decode(), entry.id.decode()
+            kernels.append(Kernel(name, id, entry.time_ns, entry.bytes, modules, sources))
+        self.calls.append(Call(told.start_ns, told.wall_ns, tuple(kernels)))
 
     def totals(self) -> list[tuple[Kernel, int]]:
         """Each kernel with the sums of its times and bytes, and how often it ran; slowest first."""
-        found: dict[tuple[str, str], tuple[int, int, int]] = {}
+        found: dict[Kernel, tuple[int, int, int]] = {}
         for call in self.calls:
             for kernel in call.kernels:
-                time_ns, moved, count = found.get((kernel.name, kernel.id), (0, 0, 0))
-                found[kernel.name, kernel.id] = (
-                    time_ns + kernel.time_ns,
-                    moved + kernel.bytes,
-                    count + 1,
-                )
+                kind = dataclasses.replace(kernel, time_ns=0, bytes=0)
+                time_ns, moved, count = found.get(kind, (0, 0, 0))
+                found[kind] = (time_ns + kernel.time_ns, moved + kernel.bytes, count + 1)
         rows = [
-            (Kernel(name, id, time_ns, moved), count)
-            for (name, id), (time_ns, moved, count) in found.items()
+            (dataclasses.replace(kind, time_ns=time_ns, bytes=moved), count)
+            for kind, (time_ns, moved, count) in found.items()
         ]
         return sorted(rows, key=lambda row: -row[0].time_ns)
 
@@ -85,7 +88,9 @@ class Profile:
             add("call", 0, call.start_ns, call.wall_ns)
             at = call.start_ns
             for kernel in call.kernels:
-                add(kernel.name, 1, at, kernel.time_ns, id=kernel.id, bytes=kernel.bytes)
+                known = {"modules": kernel.modules, "sources": kernel.sources}
+                known = {word: text for word, text in known.items() if text}
+                add(kernel.name, 1, at, kernel.time_ns, id=kernel.id, bytes=kernel.bytes, **known)
                 at += kernel.time_ns
         return {"traceEvents": events, "displayTimeUnit": "ns"}
 

@@ -4,6 +4,8 @@
 
 #include "common/base/cat.h"
 #include "common/base/log.h"
+#include "common/ir/hlir/graph_hash.h"
+#include "common/wire/codec.h"
 
 namespace clients {
 
@@ -14,6 +16,16 @@ using common::PlanKey;
 using common::Result;
 using common::Standing;
 using common::Status;
+
+common::Graph graph_for_farm(const common::Graph& graph) {
+  common::Graph told = common::canonical(graph);
+  for (size_t i = 0; i < told.inputs.size(); ++i) {
+    const common::GraphInput& input = graph.inputs[i];
+    bool is_told = input.kind != common::InputKind::kUser && common::is_clean_line(input.name);
+    if (is_told) told.inputs[i].name = input.name;
+  }
+  return told;
+}
 
 bool PlanQuery::is_enough(const PulledPlan& plan) const {
   if (search.force) return false;

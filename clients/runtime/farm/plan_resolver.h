@@ -14,9 +14,14 @@
 #include "clients/runtime/farm/met_farms.h"
 #include "clients/runtime/farm/pulled_plan.h"
 #include "common/base/result.h"
+#include "common/ir/hlir/graph.h"
 #include "common/plan/plan.h"
 
 namespace clients {
+
+// The graph as farms get it: canonical, but with the names of weights and states, by which a farm
+// says what kernels are for. No name is part of a plan's key.
+common::Graph graph_for_farm(const common::Graph& graph);
 
 using SharedPlan = std::shared_ptr<const PulledPlan>;
 
@@ -25,7 +30,7 @@ struct PlanQuery {
   // Its key and the search that is asked for where no plan will do. The resolver fills in the
   // graph, the machine class and, where a farm is asked, the key's epoch.
   SubmitRequest search;
-  // Encodes the graph; empty: only its hash is known, and no farm is asked to search.
+  // Encodes graph_for_farm(); empty: only its hash is known, and no farm is asked to search.
   std::function<common::Bytes()> graph;
   // Whether a plan will do whose search goes on, or that was chosen on another machine class.
   bool takes_interim = false;

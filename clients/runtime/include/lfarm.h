@@ -307,12 +307,18 @@ typedef struct lfarm_kernel_time {
   int64_t time_ns;  /* 0 for what was computed when weights were bound */
   int64_t bytes;    /* that it reads and writes, each buffer once */
 } lfarm_kernel_time;
+/* Where a kernel comes from, as far as weights tell; "" where they do not. */
+typedef struct lfarm_kernel_origin {
+  const char* modules; /* whose weights it reads: "lm_head", "layers.*.mlp.up_proj" */
+  const char* sources; /* lines of the model's source that read them: "model.py:174" */
+} lfarm_kernel_origin;
 typedef struct lfarm_profile {
   size_t size;                      /* of this struct, set by the library */
   int64_t start_ns;                 /* of CLOCK_MONOTONIC */
   int64_t wall_ns;                  /* of the whole call */
   const lfarm_kernel_time* kernels; /* in order of their runs; NULL: the interpreter ran */
   size_t kernel_count;
+  const lfarm_kernel_origin* origins; /* of each of `kernels` */
 } lfarm_profile;
 typedef void (*lfarm_profiler)(void* context, const lfarm_profile* profile);
 /* Tells `profiler` of every call of this instance from now on, on the thread of the call, before it

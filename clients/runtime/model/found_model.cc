@@ -36,6 +36,9 @@ Status apply(const Signature& signature, const common::Digest& graph_hash, Model
     return no_signature("lists other tensors than the plan has");
   }
   model->weight_names = signature.tensors;
+  for (size_t i = 0; i < signature.tensors.size(); ++i) {
+    model->graph.inputs[i].name = signature.tensors[i];
+  }
   model->user_inputs.clear();
   model->user_input_is_complex.clear();
   model->user_outputs.clear();

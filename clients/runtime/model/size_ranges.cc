@@ -80,7 +80,9 @@ Result<Graph> for_sizes(const Graph& graph, const SizeRanges& ranges) {
     }
     whole = part.range;
   }
-  return common::narrowed(graph, narrow);
+  Graph result = common::narrowed(graph, narrow);
+  for (size_t i = 0; i < result.inputs.size(); ++i) result.inputs[i].name = graph.inputs[i].name;
+  return result;
 }
 
 bool holds(const SizeRanges& ranges, const std::vector<int64_t>& symbols) {

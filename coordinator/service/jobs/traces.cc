@@ -6,6 +6,7 @@
 #include "common/base/cat.h"
 #include "coordinator/service/observe/timeline.h"
 #include "coordinator/service/observe/trace_json.h"
+#include "coordinator/service/plans/plan_making.h"
 
 namespace coordinator::service {
 namespace {
@@ -17,7 +18,11 @@ using common::Result;
 Result<std::string> find_trace(cache::Store& store, const common::Principal& who, farm::JobId job) {
   auto timeline = read_timeline(store, job);
   bool is_there = timeline.ok() && who.may_see(timeline->head.tenant);
-  if (is_there) return trace_json(*timeline);
+  if (is_there) {
+    const TimelineHead& head = timeline->head;
+    return trace_json(*timeline,
+                      origins_by_name(store, head.tenant, head.graph, head.target, head.policy));
+  }
   if (!timeline.ok() && timeline.error().code != common::Code::kInvalidInput &&
       who.has(common::Role::kAdmin)) {
     return timeline.error();

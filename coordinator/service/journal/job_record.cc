@@ -5,6 +5,7 @@
 
 #include "common/base/cat.h"
 #include "common/base/clock.h"
+#include "coordinator/service/plans/plan_making.h"
 
 namespace coordinator::service {
 namespace {
@@ -31,8 +32,7 @@ TimelineKernel slowest_of(const Candidate& candidate, const CandidateResult& res
   if (!is_known) return {};
   auto slowest = static_cast<size_t>(std::max_element(ns.begin(), ns.end()) - ns.begin());
   const ScheduledForm& form = candidate.forms[slowest];
-  return {common::cat(common::template_name(form.form), " ", form.body.short_hex()),
-          schedule_text(form), ns[slowest]};
+  return {kernel_name(form.form, form.body), schedule_text(form), ns[slowest]};
 }
 
 }  // namespace

@@ -41,9 +41,12 @@ class Lanes {
   std::vector<int64_t> ends_;
 };
 
+using Origins = std::map<std::string, common::KernelOrigin>;
+
 class Writer {
  public:
-  explicit Writer(const StoredTimeline& timeline) : timeline_(timeline) {}
+  Writer(const StoredTimeline& timeline, const Origins& origins)
+      : timeline_(timeline), origins_(origins) {}
   std::string write();
 
  private:
@@ -59,12 +62,14 @@ class Writer {
   void write_job();
   void write_rounds();
   void write_tasks();
+  Json task_args(const TimelineTask& task) const;
   void write_candidate(const TimelineTask& task, int thread);
   void write_leases(const std::vector<const TimelineTask*>& tasks);
   void write_lease(const TimelineTask& task, const TimelineLease& lease, Place place);
   void write_worker_spans(const TimelineTask& task, const TimelineLease& lease, Place place);
 
   const StoredTimeline& timeline_;
+  const Origins& origins_;
   int64_t begin_ns_ = 0, end_ns_ = 0;
   Json events_ = Json::array();
 };
@@ -177,8 +182,8 @@ Json schedule_json(std::string_view text) {
   return schedule;
 }
 
-Json task_args(const StoredTimeline& timeline, const TimelineTask& task) {
-  Json args{{"job", timeline.head.job},
+Json Writer::task_args(const TimelineTask& task) const {
+  Json args{{"job", timeline_.head.job},
             {"task", task.task},
             {"candidate", task.candidate},
             {"kind", common::task_kind_name(task.kind)},
@@ -191,6 +196,10 @@ Json task_args(const StoredTimeline& timeline, const TimelineTask& task) {
   args["kernel"] = task.slowest.kernel;
   args["kernel_ns"] = task.slowest.ns;
   args["schedule"] = schedule_json(task.slowest.schedule);
+  if (auto origin = origins_.find(task.slowest.kernel); origin != origins_.end()) {
+    if (!origin->second.modules.empty()) args["modules"] = origin->second.modules;
+    if (!origin->second.sources.empty()) args["sources"] = origin->second.sources;
+  }
   return args;
 }
 
@@ -203,7 +212,7 @@ void Writer::write_candidate(const TimelineTask& task, int thread) {
   int64_t kept_ns = std::max(task.kept_ns, task.ended_ns);
   bool is_comparison = task.kind == common::TaskKind::kComparison;
   span(place, is_comparison ? "comparison" : "candidate", title(task), task.queued_ns, kept_ns,
-       task_args(timeline_, task));
+       task_args(task));
   int64_t since_ns = task.queued_ns;
   for (const TimelineLease& lease : task.leases) {
     span(place, "queue", "queue", since_ns, lease.sent_ns);
@@ -238,7 +247,7 @@ void Writer::write_worker_spans(const TimelineTask& task, const TimelineLease& l
 }
 
 void Writer::write_lease(const TimelineTask& task, const TimelineLease& lease, Place place) {
-  Json args = task_args(timeline_, task);
+  Json args = task_args(task);
   args["end"] = lease.end;
   bool is_last = &lease == &task.leases.back();
   span(place, "lease", title(task), lease.sent_ns, lease.ended_ns, std::move(args));
@@ -312,6 +321,8 @@ std::string Writer::write() {
 
 }  // namespace
 
-std::string trace_json(const StoredTimeline& timeline) { return Writer(timeline).write(); }
+std::string trace_json(const StoredTimeline& timeline, const Origins& origins) {
+  return Writer(timeline, origins).write();
+}
 
 }  // namespace coordinator::service

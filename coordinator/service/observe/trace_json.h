@@ -2,8 +2,10 @@
 // draw. Source of the format: "Trace Event Format" of the Chromium project.
 #pragma once
 
+#include <map>
 #include <string>
 
+#include "common/plan/kernel_origins.h"
 #include "coordinator/service/observe/timeline.h"
 
 namespace coordinator::service {
@@ -12,6 +14,8 @@ namespace coordinator::service {
 // rounds, and the candidates from their proposal to the disk. Every worker is one, with as many
 // threads as it had leases at once. Spans of a thread nest. Times are microseconds since the first
 // event; what a worker says lies in the middle of its lease, half the way's time on each side.
-std::string trace_json(const StoredTimeline& timeline);
+// `origins`: by the names of kernels, what candidates' arguments say of the one that took longest.
+std::string trace_json(const StoredTimeline& timeline,
+                       const std::map<std::string, common::KernelOrigin>& origins = {});
 
 }  // namespace coordinator::service

@@ -7,8 +7,8 @@
 #include "common/base/cat.h"
 #include "common/base/clock.h"
 #include "common/ir/llir/load_time.h"
+#include "common/plan/plan_ids.h"
 #include "common/plan/speedup.h"
-#include "common/wire/ir_codec.h"
 
 namespace coordinator::service {
 
@@ -64,7 +64,7 @@ std::string library_text(const common::GemmForm& gemm) {
              " x ", gemm.k.text());
 }
 
-Json kernel_json(const common::Plan& plan, size_t index, const common::Kernel* made_from) {
+Json kernel_json(const common::Plan& plan, size_t index, const PlanMaking* making) {
   const common::PlanKernel& kernel = plan.kernels[index];
   Json json{{"kernel", index},
             {"fingerprint", kernel.fingerprint.hex()},
@@ -78,7 +78,10 @@ Json kernel_json(const common::Plan& plan, size_t index, const common::Kernel* m
     json["units"] = kernel.entry.units.text();
     if (kernel.entry.block.threads != 0) json["threads"] = kernel.entry.block.threads;
   }
-  if (made_from == nullptr) return json;
+  if (making == nullptr) return json;
+  const common::Kernel* made_from = &making->program.kernels[index];
+  json["modules"] = making->origins[index].modules;
+  json["sources"] = making->origins[index].sources;
   json["form"] = std::string(common::template_name(made_from->form));
   Json schedule = Json::object();
   for (const common::ScheduleParameter& parameter : made_from->schedule) {
@@ -89,7 +92,7 @@ Json kernel_json(const common::Plan& plan, size_t index, const common::Kernel* m
   return json;
 }
 
-Json kernels_json(const common::Plan& plan, const common::Program* program) {
+Json kernels_json(const common::Plan& plan, const PlanMaking* making) {
   std::vector<uint64_t> calls(plan.kernels.size()), at_load(plan.kernels.size());
   std::vector<char> is_at_load = common::load_time_calls(plan);
   for (size_t c = 0; c < plan.calls.size(); ++c) {
@@ -99,29 +102,12 @@ Json kernels_json(const common::Plan& plan, const common::Program* program) {
   }
   Json rows = Json::array();
   for (size_t k = 0; k < std::min(plan.kernels.size(), PlanViews::kKernelsMax); ++k) {
-    Json row = kernel_json(plan, k, program != nullptr ? &program->kernels[k] : nullptr);
+    Json row = kernel_json(plan, k, making);
     row["calls"] = calls[k];
     row["calls_at_load"] = at_load[k];
     rows.push_back(std::move(row));
   }
   return rows;
-}
-
-// The program that the plan was made from; empty when it has no recipe, or another one.
-std::optional<common::Program> program_of(cache::Store& store, const cache::StoredPlan& stored,
-                                          const common::Plan& plan) {
-  for (const Digest& need : stored.needs) {
-    bool is_object = std::count(plan.objects.begin(), plan.objects.end(), need) != 0;
-    if (is_object || need == stored.facts.plan_id) continue;
-    auto blob = store.get_blob(need);
-    if (!blob.ok() || !*blob || !is_recipe(common::as_bytes(**blob))) continue;
-    auto recipe = decode_recipe(common::as_bytes(**blob));
-    if (!recipe.ok()) continue;
-    auto payload = common::decode_task_payload(recipe->payload);
-    if (!payload.ok() || payload->program.kernels.size() != plan.kernels.size()) continue;
-    return std::move(payload->program);
-  }
-  return std::nullopt;
 }
 
 }  // namespace
@@ -161,32 +147,28 @@ Result<std::string> PlanViews::list(size_t skip, size_t count) {
 }
 
 Result<std::optional<Digest>> PlanViews::id_of(std::string_view digits) {
-  if (digits.empty() || digits.find_first_not_of("0123456789abcdef") != std::string_view::npos) {
-    return common::invalid_input("a plan's id has 64 hexadecimal digits, of which the first serve");
-  }
+  LFARM_RETURN_IF_ERROR(common::check_plan_digits(digits));
   if (auto whole = Digest::parse(digits)) return whole;
   LFARM_ASSIGN_OR_RETURN(std::shared_ptr<const Listing> all, listing());
-  std::optional<Digest> found;
+  std::vector<Digest> found;
   for (const cache::PlanListing& one : *all) {
     if (!one.facts.plan_id.hex().starts_with(digits) &&
         !one.facts.graph_hash.hex().starts_with(digits)) {
       continue;
     }
-    if (found) {
-      return common::invalid_input(
-          common::cat("several plans begin with ", digits, "; give more digits of one"));
-    }
-    found = one.facts.plan_id;
+    found.push_back(one.facts.plan_id);
   }
-  return found;
+  if (found.empty()) return std::optional<Digest>();
+  if (found.size() > 1) return common::ambiguous_digits(digits, found);
+  return std::optional(found[0]);
 }
 
 Result<std::optional<PlanViews::Found>> PlanViews::find(const Digest& id) {
   LFARM_ASSIGN_OR_RETURN(auto stored, store_.plan_of_id(id));
   if (!stored) return std::optional<Found>();
   LFARM_ASSIGN_OR_RETURN(OwnedPlan owned, decode_owned(stored->bytes));
-  auto program = program_of(store_, *stored, owned.plan);
-  return std::optional<Found>({std::move(*stored), std::move(owned), std::move(program)});
+  auto making = making_of(store_, *stored, owned.plan);
+  return std::optional<Found>({std::move(*stored), std::move(owned), std::move(making)});
 }
 
 Result<std::string> PlanViews::plan(const Digest& id) {
@@ -208,10 +190,10 @@ Result<std::string> PlanViews::plan(const Digest& id) {
                   {"calls", plan.calls.size()},
                   {"buffers", plan.buffers.size()},
                   {"objects", plan.objects.size()},
-                  {"has_source", found->program.has_value()},
+                  {"has_source", found->making.has_value()},
                   {"provenance", provenance_json(plan.provenance)},
                   {"kernels_total", plan.kernels.size()},
-                  {"kernels", kernels_json(plan, found->program ? &*found->program : nullptr)}});
+                  {"kernels", kernels_json(plan, found->making ? &*found->making : nullptr)}});
 }
 
 Result<std::shared_ptr<const KernelSources>> PlanViews::sources(const Digest& id,
@@ -225,8 +207,8 @@ Result<std::shared_ptr<const KernelSources>> PlanViews::sources(const Digest& id
     sandbox_ = common::Sandbox::find(common::SandboxProfile::kComputing);
   }
   LFARM_ASSIGN_OR_RETURN(KernelSources written,
-                         write_sources(*found.program, found.owned.plan.key.target, sandbox_.get(),
-                                       [this] { return !is_stopping_; }));
+                         write_sources(found.making->program, found.owned.plan.key.target,
+                                       sandbox_.get(), [this] { return !is_stopping_; }));
   auto kept = std::make_shared<const KernelSources>(std::move(written));
   sources_.emplace_front(id, kept);
   if (sources_.size() > kSourcesMax) sources_.pop_back();
@@ -236,7 +218,7 @@ Result<std::shared_ptr<const KernelSources>> PlanViews::sources(const Digest& id
 Result<std::string> PlanViews::source(const Digest& id, int64_t kernel) {
   LFARM_ASSIGN_OR_RETURN(std::optional<Found> found, find(id));
   if (!found) return std::string();
-  if (!found->program) {
+  if (!found->making) {
     return common::invalid_input(
         "this plan came without the program that it was made from: another farm has it");
   }

@@ -16,7 +16,7 @@
 #include "common/base/result.h"
 #include "coordinator/service/plans/kernel_sources.h"
 #include "coordinator/service/plans/owned_plan.h"
-#include "coordinator/service/plans/recipe.h"
+#include "coordinator/service/plans/plan_making.h"
 
 namespace coordinator::service {
 
@@ -48,7 +48,7 @@ class PlanViews {
   struct Found {
     cache::StoredPlan stored;
     OwnedPlan owned;
-    std::optional<common::Program> program;  // of its recipe, where it has one
+    std::optional<PlanMaking> making;  // of its recipe, where it has one
   };
   using Listing = std::vector<cache::PlanListing>;  // the newest first
   common::Result<std::shared_ptr<const Listing>> listing();

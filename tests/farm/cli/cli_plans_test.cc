@@ -49,6 +49,25 @@ class CliPlans : public CliTest {
   }
 };
 
+// Digits that name several plans are answered with the ids of all.
+TEST_F(CliPlans, AmbiguousIdsAreListed) {
+  std::string graph, ids[2];
+  for (const char* numerics : {"strict", "relaxed"}) {
+    auto submitted = nlohmann::json::parse(
+        said(at("home", {"submit", model("mlp"), "--budget", "1", "--workers", "1", "--device",
+                         "cpu", "--numerics", numerics, "--json"})));
+    graph = submitted["graph_hash"].get<std::string>().substr(0, 10);
+    ids[numerics[0] == 's' ? 0 : 1] = submitted["plan"].get<std::string>().substr(0, 12);
+  }
+  for (const std::string& id : ids) {
+    expect_refusal(at("home", {"plan", "show", graph}), 2, id);
+    expect_refusal(at("home", {"plan", "export", graph, "-o", path("plans")}), 2, id);
+    expect_refusal(at("home", {"cache", "revoke", graph}), 2, id);
+  }
+  expect_refusal(at("home", {"plan", "show", graph}), 2, "2 plans go by '" + graph + "'");
+  expect_refusal(at("home", {"plan", "show", "0123456789ab"}), 2, "no plan for 0123456789ab");
+}
+
 TEST_F(CliPlans, KernelsAreCountedInOneWay) {
   auto submitted = nlohmann::json::parse(
       said(at("home", {"submit", model("kv_step"), "--budget", "2", "--device", "cpu", "--json"})));

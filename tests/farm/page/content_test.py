@@ -157,6 +157,8 @@ class Content(unittest.TestCase):
         kernels = self.browser.table("Kernels, in the order of the plan")
         self.assertEqual(len(kernels), printed.count("\nkernel "))
         self.assertEqual(len(kernels), len(told["kernels"]))
+        self.assertTrue(any(row["Weights of"].startswith(("a", "b", "scale")) and
+                            ".py:" in row["Weights of"] for row in kernels), kernels)
         generated = [kernel for kernel in told["kernels"] if not kernel["library"]]
         self.assertTrue(generated, "the fixture's plan has a kernel with code")
         for kernel in generated:

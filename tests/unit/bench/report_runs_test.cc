@@ -8,6 +8,7 @@
 #include "clients/report/logs/run_lines.h"
 #include "clients/report/logs/runs.h"
 #include "clients/report/logs/trace_log.h"
+#include "clients/report/page.h"
 #include "common/base/cat.h"
 
 namespace clients {
@@ -299,8 +300,18 @@ TEST(Plans, TellTheirMemory) {
   plan.head = {"mlp", "host", "cpu", "s0=1", kNow};
   plan.id = "abc";
   plan.memory = {{"arena", 64}, {"weights", 4096}};
+  plan.kernels = {{"k0", "layers.*.up", "model.py:12", 4, 0.5}, {"gemm", "", "", 1, 0}};
   Runs runs = read_runs({log_of(plan)});
   ASSERT_EQ(runs.plans.size(), 1u);
+  ASSERT_EQ(runs.plans[0].kernels.size(), 2u);
+  EXPECT_EQ(runs.plans[0].kernels[0].modules, "layers.*.up");
+  EXPECT_EQ(runs.plans[0].kernels[0].sources, "model.py:12");
+  EXPECT_EQ(runs.plans[0].kernels[0].calls, 4);
+  EXPECT_EQ(runs.plans[0].kernels[0].ms, 0.5);
+  EXPECT_EQ(runs.plans[0].kernels[1].kernel, "gemm");
+  std::string page = report_page({}, {}, "records", runs);
+  EXPECT_NE(page.find("layers.*.up"), std::string::npos);
+  EXPECT_NE(page.find("model.py:12"), std::string::npos);
   EXPECT_EQ(runs.plans[0].memory, plan.memory);
   EXPECT_EQ(runs.plans[0].head.note, "s0=1");
   EXPECT_EQ(runs.plans[0].id, "abc");
@@ -315,12 +326,15 @@ TEST(Bundle, HasAllThatThePageShows) {
       "\n"));
   runs.validations.push_back(validation_of(1, 0.01));
   runs.searches = read_runs(imported(kSearched)).searches;
-  runs.plans.push_back({{"mlp", "", "", "", kNow}, "abc", {{"arena", 64}}});
+  runs.plans.push_back(
+      {{"mlp", "", "", "", kNow}, "abc", {{"arena", 64}}, {{"k0", "up", "m.py:1", 2, 3}}});
   std::string json = report_json({}, {}, "a \xFF file", runs);
   for (const char* part :
        {R"("curves":{"loss":[[1,null]]})", R"("map":"m")", R"("part":"p","parameters":3)",
         R"("landscape":"loss")", R"("verdict":"pass")", R"("origin":"seed")",
-        R"("memory":{"arena":64.0})", R"("measurements":[])", R"("gates":[])"}) {
+        R"("memory":{"arena":64.0})",
+        R"("kernel":"k0","modules":"up","sources":"m.py:1","calls":2)", R"("measurements":[])",
+        R"("gates":[])"}) {
     EXPECT_NE(json.find(part), std::string::npos) << part << " in " << json;
   }
 }

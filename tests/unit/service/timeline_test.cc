@@ -237,6 +237,24 @@ TEST(TraceJson, NamesTheSlowestKernelWithItsSchedule) {
   EXPECT_EQ(args.at("schedule"), (Json{{"mr", 6}, {"nr", 16}}));
   EXPECT_EQ(candidates.at(1).at("args").at("schedule"), (Json{{"kc", 8}}));
   EXPECT_FALSE(candidates.at(2).at("args").contains("kernel"));
+  EXPECT_FALSE(args.contains("modules"));
+}
+
+// As far as the plan that came of the job tells.
+TEST(TraceJson, NamesTheModulesThatTheSlowestKernelServes) {
+  StoredTimeline timeline;
+  TimelineTask other = task(2, 0);
+  other.slowest.kernel = "loops 89ab";
+  timeline.rows = {task(1, 0), other};
+  Json trace = Json::parse(trace_json(timeline, {{"tile 0123", {"layers.*.up", "model.py:12"}}}));
+  auto candidates = trace_testing::of_category(trace, "candidate");
+  EXPECT_EQ(candidates.at(0).at("args").at("modules"), "layers.*.up");
+  EXPECT_EQ(candidates.at(0).at("args").at("sources"), "model.py:12");
+  EXPECT_FALSE(candidates.at(1).at("args").contains("modules"));
+  for (const Json& lease : trace_testing::of_category(trace, "lease")) {
+    if (!lease.at("args").contains("kernel")) continue;
+    EXPECT_EQ(lease.at("args").contains("modules"), lease.at("args").at("kernel") == "tile 0123");
+  }
 }
 
 // A worker whose clock runs ahead, or who lies, cannot break the file.

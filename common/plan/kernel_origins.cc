@@ -1,12 +1,14 @@
-#include "clients/cli/plans/kernel_modules.h"
+#include "common/plan/kernel_origins.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 
 #include "common/base/cat.h"
 #include "common/ir/llir/load_time.h"
+#include "common/plan/tensor_origin.h"
 
-namespace clients {
+namespace common {
 namespace {
 
 using Words = std::set<std::string>;
@@ -27,7 +29,7 @@ std::string without_numbers(const std::string& module) {
     size_t end = std::min(module.find('.', begin), module.size());
     std::string part = module.substr(begin, end - begin);
     bool is_number = !part.empty() && part.find_first_not_of("0123456789") == std::string::npos;
-    out += common::cat(begin == 0 ? "" : ".", is_number ? "*" : part);
+    out += cat(begin == 0 ? "" : ".", is_number ? "*" : part);
     begin = end + 1;
   }
   return out;
@@ -35,7 +37,7 @@ std::string without_numbers(const std::string& module) {
 
 std::string list_of(const Words& words) {
   std::string text;
-  for (const std::string& word : words) text += common::cat(text.empty() ? "" : ", ", word);
+  for (const std::string& word : words) text += cat(text.empty() ? "" : ", ", word);
   return text;
 }
 
@@ -44,23 +46,28 @@ std::string patterns_of(const Words& modules) {
   for (const std::string& module : modules) by_pattern[without_numbers(module)].insert(module);
   std::string text;
   for (const auto& [pattern, same] : by_pattern) {
-    text += common::cat(text.empty() ? "" : ", ", same.size() == 1 ? *same.begin() : pattern);
+    text += cat(text.empty() ? "" : ", ", same.size() == 1 ? *same.begin() : pattern);
   }
   return text;
 }
 
 }  // namespace
 
-std::vector<KernelOrigin> kernel_origins(const common::Plan& plan, const Model& model) {
+std::vector<KernelOrigin> kernel_origins(const Plan& plan, const std::vector<GraphInput>& named) {
   std::vector<Weights> of_buffer(plan.buffers.size()), of_kernel(plan.kernels.size());
+  auto is_named = [&](int position) {
+    return at(position) < named.size() && named[at(position)].kind != InputKind::kUser &&
+           !named[at(position)].name.empty();
+  };
   for (size_t b = 0; b < plan.buffers.size(); ++b) {
-    const common::Buffer& buffer = plan.buffers[b];
-    if (buffer.kind != common::BufferKind::kInput) continue;
-    if (!model.weight_names[at(buffer.position)].empty()) of_buffer[b] = {buffer.position};
+    const Buffer& buffer = plan.buffers[b];
+    if (buffer.kind == BufferKind::kInput && is_named(buffer.position)) {
+      of_buffer[b] = {buffer.position};
+    }
   }
-  std::vector<char> at_load = common::load_time_calls(plan);
+  std::vector<char> at_load = load_time_calls(plan);
   for (size_t c = 0; c < plan.calls.size(); ++c) {
-    const common::Call& call = plan.calls[c];
+    const Call& call = plan.calls[c];
     Weights read;
     for (int input : call.inputs)
       read.insert(of_buffer[at(input)].begin(), of_buffer[at(input)].end());
@@ -72,10 +79,9 @@ std::vector<KernelOrigin> kernel_origins(const common::Plan& plan, const Model& 
   for (const Weights& weights : of_kernel) {
     Words modules, sources;
     for (int weight : weights) {
-      modules.insert(module_of(model.weight_names[at(weight)]));
-      if (at(weight) < model.weight_sources.size()) {
-        sources.insert(model.weight_sources[at(weight)]);
-      }
+      TensorOrigin origin = parse_origin(named[at(weight)].name);
+      modules.insert(module_of(origin.tensor));
+      sources.insert(origin.source);
     }
     sources.erase("");
     origins.push_back({patterns_of(modules), list_of(sources)});
@@ -83,4 +89,4 @@ std::vector<KernelOrigin> kernel_origins(const common::Plan& plan, const Model& 
   return origins;
 }
 
-}  // namespace clients
+}  // namespace common
