@@ -136,7 +136,13 @@ ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
       std::cout << app.help();
       return {{}, kExitDone};
     }
-    app.parse(argc, argv);
+    // "lfarm help plan show" is "lfarm plan show --help".
+    std::vector<const char*> words(argv, argv + argc);
+    if (std::string_view(argv[1]) == "help") {
+      words.erase(words.begin() + 1);
+      words.push_back("--help");
+    }
+    app.parse(static_cast<int>(words.size()), words.data());
     return {line.chosen(), 0};
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return {{}, app.exit(error, std::cout, std::cerr)};

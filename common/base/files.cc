@@ -74,7 +74,7 @@ Status write_file_atomic(const std::string& path, ByteView content) {
   std::string temporary = cat(path, ".", ::getpid(), "-", ::gettid(), ".tmp");
   {
     FileDescriptor fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
-    if (fd.get() < 0) return cannot("create", temporary);
+    if (fd.get() < 0) return cannot("create", path);
     Status written = write_all(fd.get(), content, temporary);
     if (!written.ok() || ::fsync(fd.get()) != 0) {
       ::unlink(temporary.c_str());

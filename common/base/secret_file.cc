@@ -29,7 +29,13 @@ Result<std::string> read_secret_file(const std::string& path, size_t bytes_max) 
 
 Status create_secret_file(const std::string& path, std::string_view content) {
   std::string whole = cat(path, ".", ::getpid(), ".new");
-  LFARM_RETURN_IF_ERROR(write_file_atomic(whole, as_bytes(content)));
+  Status written = write_file_atomic(whole, as_bytes(content));
+  if (!written.ok()) {
+    Error error = written.error();
+    size_t at = error.message.find(whole);
+    if (at != std::string::npos) error.message.replace(at, whole.size(), path);
+    return error;
+  }
   // Unlike a renaming, a link never takes an existing file's place.
   int linked = ::link(whole.c_str(), path.c_str());
   int error = errno;

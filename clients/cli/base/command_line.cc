@@ -16,6 +16,18 @@ void add_check(CLI::Option* option, const CLI::Validator& check) {
   option->check(check.description(""));
 }
 
+template <class T>
+CLI::Validator range(T low, T high) {
+  return CLI::Validator(
+      [low, high](std::string& text) -> std::string {
+        T value{};
+        if (CLI::detail::lexical_cast(text, value) && value >= low && value <= high) return "";
+        constexpr const char* kWhat = std::is_integral_v<T> ? "whole number" : "number";
+        return cat("'", text, "' is no ", kWhat, " from ", low, " to ", high);
+      },
+      "");
+}
+
 // What a command of two words lies below: a group, or a command that was declared before.
 CLI::App* parent_of(CLI::App* app, std::string_view name) {
   auto known = app->get_subcommands([&](CLI::App* sub) { return sub->get_name() == name; });
@@ -71,12 +83,12 @@ CommandValue& CommandValue::from_environment(const char* variable) {
 }
 
 CommandValue& CommandValue::in_range(int64_t low, int64_t high) {
-  add_check(option_, CLI::Range(low, high));
+  add_check(option_, range(low, high));
   return *this;
 }
 
 CommandValue& CommandValue::in_range(double low, double high) {
-  add_check(option_, CLI::Range(low, high));
+  add_check(option_, range(low, high));
   return *this;
 }
 

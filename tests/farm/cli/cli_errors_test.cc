@@ -53,7 +53,11 @@ TEST_F(CliErrors, WrongUsage) {
   Invocation missing = lfarm({"submit"});
   expect_error(missing, 2, "'lfarm submit --help'");
   Invocation value = lfarm({"submit", model("mlp"), "--budget", "many"});
-  expect_error(value, 2, "--budget");
+  expect_error(value, 2, "--budget: 'many' is no whole number from 1 to ");
+  Invocation seconds = lfarm({"submit", model("mlp"), "--time", "-1"});
+  expect_error(seconds, 2, "--time: '-1' is no number from ");
+  Invocation keys = lfarm({"keys", "new", path("nowhere/ada.key")});
+  expect_error(keys, 2, "cannot create " + path("nowhere/ada.key") + ": ");
   Invocation stage = lfarm({"print", model("mlp"), "--stage", "assembly"});
   expect_error(stage, 2, "--stage");
   Invocation numerics = lfarm({"submit", model("mlp"), "--numerics", "sloppy"});

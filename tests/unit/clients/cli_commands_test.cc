@@ -29,6 +29,19 @@ Help help_of(const std::vector<std::string>& words) {
   return {parsed.exit_code, testing::internal::GetCapturedStdout(), parsed.run != nullptr};
 }
 
+// As people of other tools ask.
+TEST(Commands, HelpIsAWordToo) {
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{}, {"submit"}, {"plan", "show"}}) {
+    std::vector<const char*> asked{"lfarm", "help"};
+    for (const std::string& word : words) asked.push_back(word.c_str());
+    testing::internal::CaptureStdout();
+    ParsedCommandLine parsed = parse_command_line(static_cast<int>(asked.size()), asked.data());
+    EXPECT_EQ(testing::internal::GetCapturedStdout(), help_of(words).text);
+    EXPECT_EQ(parsed.exit_code, 0);
+  }
+}
+
 struct Listed {
   std::string name;
   std::string what;
