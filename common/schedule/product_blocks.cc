@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 #include "common/base/divide_up.h"
 
@@ -12,27 +13,38 @@ namespace {
 constexpr ProductBlock kBlocks[] = {
     {128, 256, 2}, {128, 256, 1}, {128, 256, 4}, {128, 128, 2}, {128, 128, 1}, {128, 128, 4},
     {64, 256, 2},  {64, 256, 1},  {64, 256, 4},  {128, 64, 2},  {128, 64, 1},  {128, 64, 4},
-    {64, 128, 2},  {64, 128, 1},  {64, 128, 4},  {64, 64, 2},   {64, 64, 1},   {64, 64, 4}};
+    {64, 128, 2},  {64, 128, 1},  {64, 128, 4},  {64, 64, 2},   {64, 64, 1},   {64, 64, 4},
+    {192, 128, 2}, {192, 128, 1}, {192, 128, 4}, {192, 64, 2},  {192, 64, 1},  {192, 64, 4},
+    {256, 64, 2},  {256, 64, 1},  {256, 64, 4}};
 constexpr int64_t kSplits[] = {1, 2, 4, 8, 16, 32};
 constexpr int64_t kStagesLeast = 2;  // where there are as many steps
 constexpr int64_t kPartSteps = 4;    // of a block that shares a k, at least
 constexpr int64_t kStepDepth = 64, kGroupRows = 64, kGroupThreads = 128, kWarpRows = 16;
 constexpr double kHalf = 2, kWarp = 32, kSharedBytes = 227 * 1024;
-// Of a multiprocessor and of a thread, beside its sums.
-constexpr int64_t kRegisters = 65536, kOtherRegisters = 40, kThreads = 2048;
+// Of a multiprocessor, and of a thread beside its sums: without patches and with them, where two
+// steps of the left operand are in registers.
+constexpr int64_t kRegisters = 65536, kOtherRegisters = 40, kPatchRegisters = 80, kThreads = 2048;
+// Pixels of 128 bytes that are permuted as one; what blocks keep at most; taps that are written
+// out.
+constexpr int64_t kPatchRows = 8, kPatchesMax = 2, kPatchTapsMax = 27, kPatchStagesMax = 9;
 // Of shared memory: a row of sums is filled up; barriers, and what functions keep for themselves.
 constexpr int64_t kPad = 8, kOtherBytes = 2048;
 // Thread instructions, counted in machine code for sm_90a: of a step, of an element from its sum to
 // the store, of a sum that is left for another block, and of one that is added there.
-constexpr double kStep = 43, kElement = 6, kLeft = 1, kAdded = 2;
+constexpr double kStep = 43, kPatchStep = 60, kElement = 6, kLeft = 1, kAdded = 2;
 // Clocks of a warp that runs alone: kBegin until the first boxes have arrived; kElement for each
 // element of its own; kRound for the loads of kRoundElements elements; kLeave and kAdd for four
 // sums that a split product leaves or adds; kJoin until a block knows whether it is the last of a
 // sum.
 constexpr double kBeginClocks = 1300, kElementClocks = 26, kRoundClocks = kGpuMemoryClocks,
                  kRoundElements = 32, kLeaveClocks = 8, kAddClocks = 70, kJoinClocks = 1500;
+// Of the blocks of a cluster, which meet before their first boxes and after the last.
+constexpr double kMeetClocks = 1080;
 // From a box's request until its products may begin, where the second cache has it.
 constexpr double kBoxClocks = 500;
+// That the second cache delivers to a processor in a clock.
+constexpr double kCacheBytesPerClock = 32;
+constexpr int64_t kBoxPixels = 256;  // of a tensor map, at most
 // Multiplications and additions of a processor's tensor cores in a clock.
 constexpr double kOperationsPerClock = 4096;
 constexpr int64_t kDeep = 16;  // of k, in one product
@@ -40,11 +52,14 @@ constexpr int64_t kDeep = 16;  // of k, in one product
 double number(int64_t value) { return static_cast<double>(value); }
 
 double stage_bytes(const ProductBlock& block) {
-  return number((block.rows + block.columns) * kStepDepth) * kHalf;
+  return number(((block.patch > 0 ? 0 : block.rows) + block.columns) * kStepDepth) * kHalf;
 }
 
+double patch_bytes(const ProductBlock& block) { return number(block.patch * kStepDepth) * kHalf; }
+
 double shared_bytes(const ProductBlock& block) {
-  return number(kOtherBytes) + std::max(number(block.stages) * stage_bytes(block),
+  return number(kOtherBytes) + std::max(number(block.stages) * stage_bytes(block) +
+                                            number(block.patches) * patch_bytes(block),
                                         number(block.rows * (block.columns + kPad)) * 4);
 }
 
@@ -53,7 +68,15 @@ int64_t threads_of(const ProductBlock& block) {
 }
 
 // Of a thread.
-int64_t registers_of(const ProductBlock& block) { return block.columns / 2 + kOtherRegisters; }
+int64_t registers_of(const ProductBlock& block) {
+  return block.columns / 2 + (block.patch > 0 ? kPatchRegisters : kOtherRegisters);
+}
+
+// Whether a multiprocessor has room for one.
+bool has_room(const ProductBlock& block) {
+  return shared_bytes(block) <= kSharedBytes &&
+         threads_of(block) * registers_of(block) <= kRegisters;
+}
 
 // Blocks that fill the machine once.
 int64_t places(const ProductBlock& block, int64_t processors) {
@@ -70,15 +93,37 @@ double copied_bytes(const TileOperand& operand) {
   return operand.is_copied ? kHalf : operand.element.load_bytes;
 }
 
+// Steps that parts of a k begin with: where blocks keep patches a patch's taps.
+int64_t whole_steps(const TileShape& shape, const ProductBlock& block) {
+  return block.patch > 0 ? shape.taps : 1;
+}
+
+// The pixels that the block keeps; 0 where one of the shapes has no patches, or larger ones than
+// what its taps copy, or where the code of all taps would be long.
+int64_t patch_of(const std::vector<WeightedTile>& shapes, const ProductBlock& block) {
+  int64_t most = 0;
+  for (const WeightedTile& each : shapes) {
+    if (!each.shape.grid || each.shape.taps > kPatchTapsMax) return 0;
+    const int64_t patch = each.shape.grid->patch(block.rows);
+    if (patch >= each.shape.taps * block.rows) return 0;
+    // It comes in equal boxes.
+    const int64_t boxes = divide_up(patch, kBoxPixels);
+    const int64_t box = divide_up(divide_up(patch, boxes), kPatchRows) * kPatchRows;
+    most = std::max(most, boxes * box);
+  }
+  return most;
+}
+
 // What a step multiplies: the channels of one tap may be fewer than a step has room for.
 int64_t used_depth(const TileShape& shape) {
   if (shape.taps == 1) return kStepDepth;
   return std::min(kStepDepth, divide_up(divide_up(shape.steps, shape.taps), kDeep) * kDeep);
 }
 
-bool may_split(const std::vector<WeightedTile>& shapes, int64_t splits) {
-  return splits == 1 || std::all_of(shapes.begin(), shapes.end(), [&](const WeightedTile& each) {
-           return steps_of(each.shape) >= kPartSteps * splits;
+bool may_split(const std::vector<WeightedTile>& shapes, const ProductBlock& block) {
+  return block.splits == 1 ||
+         std::all_of(shapes.begin(), shapes.end(), [&](const WeightedTile& each) {
+           return steps_of(each.shape) >= kPartSteps * block.splits;
          });
 }
 
@@ -89,6 +134,18 @@ int64_t stages_of(const std::vector<WeightedTile>& shapes) {
     most = std::max(most, steps_of(each.shape));
   }
   return std::min(most, ProductBlock{}.stages);
+}
+
+// With fewer there may be room for another block. Where blocks keep patches, taps are whole rounds
+// of the stages.
+std::vector<int64_t> stages_of(const std::vector<WeightedTile>& shapes, const ProductBlock& block) {
+  std::vector<int64_t> numbers;
+  const int64_t most = block.patch > 0 ? kPatchStagesMax : stages_of(shapes);
+  for (int64_t stages = most; stages >= std::min(most, kStagesLeast); --stages) {
+    if (block.patch > 0 && shapes.front().shape.taps % stages != 0) continue;
+    numbers.push_back(stages);
+  }
+  return numbers;
 }
 
 }  // namespace
@@ -110,6 +167,29 @@ double expected_ns(const std::vector<WeightedTile>& shapes, const ProductBlock& 
   return ns;
 }
 
+// Those that the wish allows, without splits and stages; of equal ones the first is to be taken.
+std::vector<ProductBlock> blocks_of(const std::vector<WeightedTile>& shapes,
+                                    const ProductWish& wish) {
+  std::vector<ProductBlock> blocks;
+  for (ProductBlock block : kBlocks) {
+    if ((wish.rows != 0 && block.rows != wish.rows) ||
+        (wish.columns != 0 && block.columns != wish.columns) ||
+        (wish.cluster != 0 && block.cluster != wish.cluster)) {
+      continue;
+    }
+    int64_t parts = 1;  // of the channels, of which a step takes one
+    for (const WeightedTile& each : shapes) {
+      parts = std::max(parts, steps_of(each.shape) / each.shape.taps);
+    }
+    block.patch = wish.has_patches ? patch_of(shapes, block) : 0;
+    block.patches = block.patch > 0 ? std::min(parts, kPatchesMax) : 0;
+    for (; block.patches > 0; --block.patches) blocks.push_back(block);
+    block.patch = 0;
+    blocks.push_back(block);
+  }
+  return blocks;
+}
+
 }  // namespace
 
 int64_t resident_products(const ProductBlock& block) {
@@ -128,9 +208,9 @@ GpuKernelFacts product_facts(const TileShape& shape, const ProductBlock& block,
                              int64_t processors) {
   const int64_t tiles = shape.batch * divide_up(shape.rows, block.rows * block.cluster) *
                         block.cluster * divide_up(shape.columns, block.columns);
-  const int64_t all_steps = steps_of(shape);
+  const int64_t all_steps = steps_of(shape), whole = whole_steps(shape, block);
   int64_t parts = std::clamp<int64_t>(places(block, processors) / tiles, 1, block.splits);
-  const int64_t part_steps = divide_up(all_steps, parts);
+  const int64_t part_steps = divide_up(all_steps / whole, parts) * whole;
   parts = divide_up(all_steps, part_steps);
   const double steps = number(part_steps), groups = number(block.rows / kGroupRows);
   const double multiplying = groups * number(kGroupThreads);
@@ -143,24 +223,38 @@ GpuKernelFacts product_facts(const TileShape& shape, const ProductBlock& block,
   const double depth = number(used_depth(shape));
   const double operations = 2 * elements * depth * steps;
   f.warpgroup_operations = f.blocks * operations;
+  const double step_work = block.patch > 0 ? kPatchStep : kStep;
   f.thread_instructions =
-      f.blocks * f.block_threads * steps * kStep + number(tiles) * elements * kElement;
+      f.blocks * f.block_threads * steps * step_work + number(tiles) * elements * kElement;
   // The copy engine reads nothing beyond an operand's end: each block of columns reads all rows,
   // and each cluster of blocks of rows all columns.
   const double deep = number(shape.batch * shape.steps);
   const double row_blocks = number(divide_up(shape.rows, block.rows * block.cluster));
   const double column_blocks = number(divide_up(shape.columns, block.columns));
-  f.sector_bytes = deep * (number(shape.rows) * copied_bytes(shape.left) * column_blocks +
-                           number(shape.columns) * copied_bytes(shape.right) * row_blocks) +
+  const double patches = block.patch > 0 ? number(part_steps / whole) : 0;
+  const double left_bytes =
+      block.patch > 0 ? f.blocks * patches * patch_bytes(block) * shape.grid->inside()
+                      : deep * number(shape.rows) * copied_bytes(shape.left) * column_blocks;
+  f.sector_bytes = left_bytes +
+                   deep * number(shape.columns) * copied_bytes(shape.right) * row_blocks +
                    number(shape.batch * shape.rows * shape.columns) *
                        (shape.result.load_bytes + shape.result_bytes);
   // Boxes are written once; each warpgroup reads its rows and all columns. Sums go through it, too.
-  const double product_bytes = groups * (number(kGroupRows) + columns) * depth * kHalf;
-  f.shared_bytes_moved =
-      f.blocks * steps * (stage_bytes(block) + product_bytes) + number(tiles) * 2 * elements * 4;
-  f.in_flight_bytes = number(block.stages) * stage_bytes(block) / f.block_threads;
+  // Pixels of a patch that lie two apart meet half of the banks.
+  const double turns = block.patch > 0 ? number(std::gcd(shape.grid->axes[0].step, kPatchRows)) : 1;
+  const double product_bytes = groups * (number(kGroupRows) * turns + columns) * depth * kHalf;
+  f.shared_bytes_moved = f.blocks * steps * (stage_bytes(block) + product_bytes) +
+                         f.blocks * patches * patch_bytes(block) + number(tiles) * 2 * elements * 4;
+  f.in_flight_bytes =
+      (number(block.stages) * stage_bytes(block) + number(block.patches) * patch_bytes(block)) /
+      f.block_threads;
   f.wait_clocks = kBeginClocks + std::max(operations / kOperationsPerClock,
                                           steps * kBoxClocks / number(block.stages));
+  if (block.cluster > 1) f.wait_clocks += kMeetClocks;
+  // With room for one patch, the next is asked for when the last tap has read it.
+  if (block.patches == 1) {
+    f.wait_clocks += (patches - 1) * (kBoxClocks + patch_bytes(block) / kCacheBytesPerClock);
+  }
   const double own = elements / multiplying;
   const double rounds = shape.result.loads > 0 ? own / kRoundElements : 0;
   const double result_clocks = own * kElementClocks + rounds * kRoundClocks;
@@ -189,20 +283,14 @@ ProductBlock product_block(const std::vector<WeightedTile>& shapes, const Produc
                            int64_t processors) {
   const GpuMachine machine = machine_of_blocks(processors);
   ProductBlock best = kBlocks[0];
-  const int64_t stages = stages_of(shapes);
   double least = std::numeric_limits<double>::infinity();
-  for (ProductBlock block : kBlocks) {
-    if ((wish.rows != 0 && block.rows != wish.rows) ||
-        (wish.columns != 0 && block.columns != wish.columns) ||
-        (wish.cluster != 0 && block.cluster != wish.cluster)) {
-      continue;
-    }
+  for (ProductBlock block : blocks_of(shapes, wish)) {
     for (int64_t splits : kSplits) {
-      bool fits = wish.splits == 0 ? may_split(shapes, splits) : splits == wish.splits;
-      if (!fits) continue;
       block.splits = splits;
-      // With fewer stages there may be room for another block.
-      for (block.stages = stages; block.stages >= std::min(stages, kStagesLeast); --block.stages) {
+      if (wish.splits == 0 ? !may_split(shapes, block) : splits != wish.splits) continue;
+      for (int64_t stages : stages_of(shapes, block)) {
+        block.stages = stages;
+        if (!has_room(block)) continue;
         double ns = expected_ns(shapes, block, machine, false);
         if (ns >= least) continue;
         best = block;

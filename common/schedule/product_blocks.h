@@ -19,6 +19,10 @@ struct ProductBlock {
   int cluster = 2;     // 1, 2 or 4
   int64_t splits = 1;  // blocks that share a k at most
   int64_t stages = 4;  // steps of k that shared memory holds
+  // Of a convolution whose blocks keep the pixels that all taps of their windows read, 64 channels
+  // at a time: so many pixels; and for how many parts of the channels there is room. 0: each tap
+  // copies its pixels.
+  int64_t patch = 0, patches = 0;
 
   bool operator==(const ProductBlock&) const = default;
 };
@@ -26,6 +30,7 @@ struct ProductBlock {
 // What a schedule asks for; 0: anything.
 struct ProductWish {
   int64_t rows = 0, columns = 0, cluster = 0, splits = 0;
+  bool has_patches = true;  // whether blocks may keep patches of images
 };
 // Of the schedule's parameters.
 constexpr ProductWish product_wish(int64_t warpgroups, int64_t clusters, int64_t splits) {

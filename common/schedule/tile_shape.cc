@@ -9,7 +9,6 @@
 #include "common/ir/llir/grouped_form.h"
 #include "common/ir/nest/lower_structure.h"
 #include "common/lowering/body/half_operands.h"
-#include "common/lowering/body/window_operand.h"
 
 namespace common {
 namespace {
@@ -17,7 +16,8 @@ namespace {
 // Thread instructions, counted in machine code for sm_90a: of a load with its address, of a
 // function, of a division, and of all else.
 constexpr double kLoad = 3, kFunction = 20, kDivision = 10, kSimple = 1;
-constexpr int64_t kChunk = 8;  // elements of 16 bytes
+constexpr int64_t kChunk = 8;          // elements of 16 bytes
+constexpr int64_t kStepChannels = 64;  // of a step of blocks that keep patches
 
 // Adds up what an element of a node takes, down to inputs and to the contraction.
 class Count {
@@ -135,6 +135,9 @@ std::optional<TileShape> tile_shape(const Contraction& c, const std::vector<int6
     for (const WindowOperand::Axis& axis : windows->axes) {
       shape.taps *= axis.taps;
       inside *= inside_of(axis, symbols);
+    }
+    if (shape.taps > 1 && windows->channels % kStepChannels == 0) {
+      shape.grid = window_grid(*windows);
     }
   }
   for (Side side : {Side::kLeft, Side::kRight}) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/lowering/body/contraction.h"
+#include "common/lowering/body/window_operand.h"
 
 namespace common {
 
@@ -27,6 +28,8 @@ struct TileOperand {
 struct TileShape {
   int64_t batch = 1, rows = 1, columns = 1, steps = 1;
   int64_t taps = 1;  // of windows: the copy engine reads the channels of one at a time
+  // Of windows whose channels fill whole steps and of which several taps read a pixel.
+  std::optional<WindowGrid> grid;
   TileOperand left, right;
   ElementWork result;  // beside the sum itself
   double result_bytes = 4;

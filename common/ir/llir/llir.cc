@@ -61,7 +61,11 @@ const std::vector<ScheduleChoice>& schedule_parameters(Template t) {
       {"block_columns", {0, 16, 32, 64, 128}, false, true},
       {"block_rows", {0, 16, 32, 64, 128}, false, true},
       {"splits", {0, 1, 2, 4, 8, 16, 32}, false, true},
-      {"warpgroups", {0, 1, 64064, 64128, 64256, 128064, 128128, 128256}, false, false, true},
+      {"warpgroups",
+       {0, 1, 64064, 64128, 64256, 128064, 128128, 128256, 192064, 192128, 256064},
+       false,
+       false,
+       true},
       {"stages", {0, 3, 4, 6}, false, false, true},
       {"clusters", {0, 1, 2, 4}, false, false, true}};
   static const std::vector<ScheduleChoice> kAttention = {

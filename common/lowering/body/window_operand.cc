@@ -1,7 +1,9 @@
 #include "common/lowering/body/window_operand.h"
 
 #include <algorithm>
+#include <numeric>
 
+#include "common/base/divide_up.h"
 #include "common/ir/expr/with_indices.h"
 
 namespace common {
@@ -193,6 +195,76 @@ class Finder {
 };
 
 }  // namespace
+
+int64_t WindowGrid::stride(size_t axis) const {
+  int64_t stride = 1;
+  for (size_t k = 0; k < axis; ++k) stride *= axes[k].padded;
+  return stride;
+}
+
+int64_t WindowGrid::place(int64_t window) const {
+  int64_t place = 0;
+  for (size_t k = 0; k < axes.size(); ++k) {
+    place += window % axes[k].count * axes[k].step * stride(k);
+    window /= axes[k].count;
+  }
+  return place + window * stride(axes.size());
+}
+
+int64_t WindowGrid::reach() const {
+  int64_t reach = 0;
+  for (size_t k = 0; k < axes.size(); ++k) {
+    reach += (axes[k].taps - 1) * axes[k].dilation * stride(k);
+  }
+  return reach;
+}
+
+int64_t WindowGrid::patch(int64_t rows) const {
+  int64_t image = 1, most = 0;
+  for (const Axis& axis : axes) image *= axis.count;
+  // Blocks begin at as many places of an image.
+  const int64_t starts = image / std::gcd(image, rows);
+  for (int64_t start = 0; start < starts; ++start) {
+    const int64_t first = start * rows % image;
+    most = std::max(most, place(first + rows - 1) - place(first));
+  }
+  return most + 1 + reach();
+}
+
+double WindowGrid::inside() const {
+  double share = 1;
+  for (const Axis& axis : axes) {
+    share *= static_cast<double>(axis.pixels) / static_cast<double>(axis.padded);
+  }
+  return share;
+}
+
+std::optional<WindowGrid> window_grid(const WindowOperand& windows) {
+  constexpr int64_t kBorderMax = 15;  // of maps of three axes
+  constexpr int64_t kImageMax = 65536, kShortRow = 16, kBankPixels = 8;
+  WindowGrid grid;
+  int64_t image = 1;
+  for (const WindowOperand::Axis& axis : windows.axes) {
+    if (!axis.size.is_constant() || !axis.count.is_constant()) return std::nullopt;
+    const int64_t size = axis.size.constant(), count = axis.count.constant();
+    int64_t padded = (count - 1) * axis.step + (axis.taps - 1) * axis.dilation + 1;
+    // Neighbours on both sides of a short row's end lie in other banks of shared memory, too, where
+    // their distance is one more than a multiple of eight pixels.
+    if (grid.axes.empty() && axis.step == 1 && count <= kShortRow) {
+      padded = count + divide_up(padded - count, kBankPixels) * kBankPixels;
+    }
+    const int64_t end = axis.first + padded;
+    if (count < 1 || size < 1 || axis.first < -kBorderMax || axis.first > kBorderMax ||
+        end - size > kBorderMax || size - end > kBorderMax) {
+      return std::nullopt;
+    }
+    const int64_t pixels = std::min(size, end) - std::max<int64_t>(0, axis.first);
+    grid.axes.push_back({count, axis.step, padded, pixels, axis.taps, axis.dilation});
+    image *= count;
+    if (image > kImageMax) return std::nullopt;
+  }
+  return grid;
+}
 
 std::optional<WindowOperand> window_operand(const Contraction& contraction) {
   if (contraction.group() != nullptr) return std::nullopt;

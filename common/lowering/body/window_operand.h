@@ -29,6 +29,33 @@ struct WindowOperand {
   Expr images = 1, image_stride;
 };
 
+// Where windows begin among the pixels of images and of their borders, both in the order of memory:
+// the pixels that follow one another from the first one of a window to the last one of another are
+// a patch, which holds all taps of the windows between them.
+struct WindowGrid {
+  struct Axis {
+    int64_t count = 1, step = 1;  // of windows
+    int64_t padded = 1;           // pixels with the borders that windows reach
+    int64_t pixels = 1;           // of these, those of the image
+    int64_t taps = 1, dilation = 0;
+  };
+  std::vector<Axis> axes;  // the fastest first
+
+  // Pixels from a place along the axis to the next, and, behind the last axis, between images.
+  int64_t stride(size_t axis) const;
+  // The first pixel of a window, counted from that of window 0 of image 0.
+  int64_t place(int64_t window) const;
+  // From a window's first pixel to its last one.
+  int64_t reach() const;
+  // Of the largest patch of `rows` windows from a multiple of `rows` on.
+  int64_t patch(int64_t rows) const;
+  // The share of pixels that are no border.
+  double inside() const;
+};
+
+// None where sizes of images are no constants, or where no tensor map holds the borders.
+std::optional<WindowGrid> window_grid(const WindowOperand& windows);
+
 // The left operand as windows, whose rows are numbered in the order of memory; none where it is
 // computed or gathered, has a border other than zeros, or where a batch's elements differ in it.
 std::optional<WindowOperand> window_operand(const Contraction& contraction);

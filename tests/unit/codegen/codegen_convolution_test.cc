@@ -16,6 +16,10 @@ void check(KernelBatch& batch, size_t maps) {
   batch.check_all(1e-2);
 }
 
+bool keeps_patches(const Case& kernel) {
+  return kernel.source.text.find("full_patch") != std::string::npos;
+}
+
 // Strides, dilation and borders on all sides, in one, two and three dimensions.
 TEST(CodegenConvolution, WindowsOfImages) {
   if (!runs_on_gpu()) GTEST_SKIP() << "a CPU has no copy engine";
@@ -38,12 +42,84 @@ TEST(CodegenConvolution, WindowsOfImages) {
   for (const Axes& axes : kinds) {
     ConvolutionCase c;
     c.axes = axes;
+    c.channels = 72;
     add_convolution(batch, random, c, schedule);
     c.images = 0;
     c.dtype = DType::kFloat16;
     if (axes[0].taps > 1) add_convolution(batch, random, c, schedule);
   }
   check(batch, 2);
+  for (size_t k = 0; k < batch.size(); ++k) EXPECT_FALSE(keeps_patches(batch.at(k))) << k;
+}
+
+// Channels that fill whole steps: a block copies its pixels once for all taps. Blocks begin and end
+// within rows of images and within images, and have more windows than an image.
+TEST(CodegenConvolution, PatchesOfImages) {
+  if (!runs_on_gpu()) GTEST_SKIP() << "a CPU has no copy engine";
+  Random random(65);
+  KernelBatch batch(kTarget);
+  using Axes = std::vector<ConvolutionCase::Axis>;
+  const Axes kinds[] = {
+      {{9}, {13}},
+      {{4}, {5}},
+      {{9}, {14, 3, 2}},
+      {{11, 3, 1, 2, 2}, {10, 3, 1, 3, 3}},
+      {{8, 5, 1, 1, 2}, {9, 1, 1, 1, 0}},
+      {{10, 2, 1, 1, 0}, {8, 2, 1, 1, 0}},
+      {{7, 4, 1, 1, 1, 2}, {9, 2, 1, 1, 0, 1}},
+      {{50, 5}},
+      {{5}, {6}, {7}},
+  };
+  for (const Axes& axes : kinds) {
+    ConvolutionCase c;
+    c.axes = axes;
+    c.images = 5;
+    add_convolution(batch, random, c, {{"warpgroups", 64064}});
+    c.images = 0;
+    c.dtype = DType::kFloat16;
+    c.channels = 128;
+    add_convolution(batch, random, c, {{"warpgroups", 64064}});
+  }
+  for (int64_t block : {64128, 64256, 128064, 128128, 128256, 192064, 192128, 256064}) {
+    for (int64_t clusters : {1, 2}) {
+      ConvolutionCase c;
+      c.axes = {{8}, {12}};
+      c.images = 8;
+      c.channels = clusters == 2 ? 64 : 192;
+      c.columns = 72;
+      c.weight_across = clusters == 2;
+      c.has_epilogue = true;
+      add_convolution(batch, random, c, {{"clusters", clusters}, {"warpgroups", block}});
+    }
+  }
+  // More patches than there is room for: two, and one.
+  ConvolutionCase line;
+  line.axes = {{50, 5}};
+  line.channels = 320;
+  add_convolution(batch, random, line, {{"warpgroups", 64064}});
+  ConvolutionCase wide;
+  wide.axes = {{2}, {288}};
+  wide.images = 4;
+  wide.channels = 128;
+  wide.columns = 64;
+  add_convolution(batch, random, wide, {{"clusters", 1}, {"warpgroups", 256064}});
+  // Parts of the sum have whole patches, or none.
+  for (int64_t splits : {2, 4}) {
+    for (int64_t clusters : {1, 2}) {
+      ConvolutionCase c;
+      c.channels = 192;
+      c.images = 3;
+      c.has_epilogue = clusters == 2;
+      add_convolution(
+          batch, random, c,
+          {{"clusters", clusters}, {"splits", splits}, {"stages", 3}, {"warpgroups", 64064}});
+    }
+  }
+  check(batch, 2);
+  // Some of these take less without patches: small ones whose taps have more stages then.
+  size_t kept = 0;
+  for (size_t k = 0; k < batch.size(); ++k) kept += keeps_patches(batch.at(k)) ? 1 : 0;
+  EXPECT_GE(kept, 30);
 }
 
 // Channels that fill steps and others, both orders of the weight, every block, alone, two and four

@@ -60,7 +60,7 @@ TEST(CodegenWarpgroup, BoxesOfOperands) {
   Random random(37);
   KernelBatch batch("cuda-sm_90a");
   for (int64_t clusters : {1, 2}) {
-    for (int64_t block : {64064, 64256, 128128, 128256}) {
+    for (int64_t block : {64064, 64256, 128128, 128256, 192128, 256064}) {
       Schedule schedule{{"clusters", clusters}, {"warpgroups", block}};
       for (bool turn_a : {false, true}) {
         bool turn_b = turn_a != (clusters == 1);

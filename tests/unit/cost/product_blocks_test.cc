@@ -51,7 +51,7 @@ TEST(ProductBlocks, PartsFollowFromTheRows) {
 
 TEST(ProductBlocks, WishesAreKept) {
   const std::vector<WeightedTile> shapes = {{product(256, 512, 1024), 1}};
-  for (int64_t size : {64064, 64128, 64256, 128064, 128128, 128256}) {
+  for (int64_t size : {64064, 64128, 64256, 128064, 128128, 128256, 192064, 192128, 256064}) {
     for (int64_t cluster : {0, 1, 2, 4}) {
       for (int64_t splits : {0, 1, 32}) {
         const ProductBlock block =
@@ -101,7 +101,7 @@ TEST(ProductBlocks, ShareAMultiprocessorWhereProductsAreShort) {
 TEST(ProductBlocks, HaveFewerStagesWhereTwoBlocksHaveRoomThen) {
   EXPECT_EQ(resident_products({128, 128, 2, 1, 4}), 1);
   EXPECT_EQ(resident_products({128, 128, 2, 1, 3}), 2);
-  const ProductBlock block = product_block({{product(25088, 128, 1152), 1}}, {}, kProcessors);
+  const ProductBlock block = product_block({{product(25088, 256, 256), 1}}, {}, kProcessors);
   EXPECT_GE(resident_products(block), 2);
   EXPECT_EQ(product_block({{product(4096, 4096, 4096), 1}}, {}, kProcessors).stages, 4);
 }
@@ -110,6 +110,59 @@ TEST(ProductBlocks, HaveFewerStagesWhereTwoBlocksHaveRoomThen) {
 // chosen by what the chip does, not by memory that would deliver nine copies.
 TEST(ProductBlocks, AreNotWiderThanTheProduct) {
   EXPECT_EQ(block_of(100352, 64, int64_t{9} * 64).columns, 64);
+}
+
+// 32 images of `size` x `size` and 3 x 3 taps.
+TileShape convolution(int64_t size, int64_t channels) {
+  TileShape shape = product(32 * size * size, channels, 9 * channels);
+  shape.taps = 9;
+  const WindowGrid::Axis axis{size, 1, size + 2, size, 3, 1};
+  shape.grid = WindowGrid{{axis, axis}};
+  shape.left.is_copied = false;
+  shape.left.element.load_bytes = 2;
+  shape.result_bytes = 2;
+  return shape;
+}
+
+// Of images of 4 x 3 pixels with a border of one: a row of windows reads three rows, a whole image
+// all pixels, and windows of two images those between them, too.
+TEST(ProductBlocks, PatchesHoldAllTaps) {
+  const WindowGrid grid{{{4, 1, 6, 4, 3, 1}, {3, 1, 5, 3, 3, 1}}};
+  EXPECT_EQ(grid.place(0), 0);
+  EXPECT_EQ(grid.place(3), 3);
+  EXPECT_EQ(grid.place(4), 6);
+  EXPECT_EQ(grid.place(12), 30);
+  EXPECT_EQ(grid.reach(), 2 + 12);
+  EXPECT_EQ(grid.patch(4), 4 + 14);
+  EXPECT_EQ(grid.patch(12), 16 + 14);
+  EXPECT_EQ(grid.patch(24), 46 + 14);
+  // From the third row of one image to the first of the next.
+  EXPECT_EQ(grid.patch(8), 30 + 4 - 12 + 14);
+  EXPECT_DOUBLE_EQ(grid.inside(), 12.0 / 30);
+}
+
+// Else the second cache delivers each pixel nine times.
+TEST(ProductBlocks, KeepPixelsForAllTaps) {
+  for (int64_t size : {56, 28, 14}) {
+    const TileShape shape = convolution(size, 3584 / size);
+    ProductBlock block = product_block({{shape, 1}}, {}, kProcessors);
+    EXPECT_GT(block.patch, block.rows) << size;
+    const GpuKernelFacts facts = product_facts(shape, block, kProcessors);
+    block.patch = block.patches = 0;
+    EXPECT_LT(facts.sector_bytes, 0.8 * product_facts(shape, block, kProcessors).sector_bytes);
+    ProductWish wish;
+    wish.has_patches = false;
+    EXPECT_EQ(product_block({{shape, 1}}, wish, kProcessors).patch, 0);
+  }
+}
+
+// 131 blocks of 192 rows have a multiprocessor each; of 196 blocks of 128 some would have two.
+TEST(ProductBlocks, FillMultiprocessorsOnce) {
+  const TileShape shape = convolution(28, 128);
+  const ProductBlock block = product_block({{shape, 1}}, {}, kProcessors);
+  EXPECT_EQ(block.rows, 192);
+  // 131, filled up to whole clusters.
+  EXPECT_LE(product_facts(shape, block, kProcessors).blocks, kProcessors);
 }
 
 // Four blocks that copy weights together ask the second cache for the least.

@@ -54,7 +54,7 @@ void copy_boxes(CudaTileBlock& block, const CudaTileStages& stages, Side side,
   const int64_t depth = stages.options().depth;
   const int64_t box = map.along_k ? x.width : kGroupBytes / 2;
   const int64_t part = map.map.dimensions[1].box;
-  const int64_t place = is_left ? 0 : stages.bytes(stages.left());
+  const int64_t place = is_left ? 0 : stages.right_at();
   std::string blocks, rank, rank_bytes;
   if (is_shared) {
     blocks = cat((1 << cluster) - 1, ", ");

@@ -7,7 +7,6 @@
 #include "worker/codegen/cuda/tile/tile_mma.h"
 #include "worker/codegen/cuda/tile/tile_simt.h"
 #include "worker/codegen/cuda/tile/tile_skinny.h"
-#include "worker/codegen/cuda/tile/tile_tma.h"
 #include "worker/codegen/cuda/tile/tile_wgmma.h"
 #include "worker/codegen/cuda/tile/wgmma_size.h"
 
@@ -36,6 +35,7 @@ Result<GpuFunction> emit_cuda_tile(const Graph& body, const Schedule& schedule,
     return emit_cuda_tile_skinny(narrow, contraction, schedule, machine);
   }
   if (auto size = choose_wgmma_size(contraction, schedule, machine)) {
+    if (size->patch > 0) return emit_cuda_tile_patch(narrow, contraction, *size);
     return size->is_copied ? emit_cuda_tile_tma(narrow, contraction, *size)
                            : emit_cuda_tile_wgmma(narrow, contraction, *size);
   }

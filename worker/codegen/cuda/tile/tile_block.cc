@@ -290,7 +290,8 @@ void CudaTileBlock::store(const std::string& first, int64_t rows) {
   std::string right = stays ? "" : own("n", "n0", size_.columns / wide, "column", across, 1);
   if (!inside.empty() && !right.empty()) inside += runs_ ? " && " : " & ";
   inside += right;
-  writer_.open(!inside.empty());
+  // What belongs to columns that are there is read before the row is looked at.
+  writer_.open(!inside.empty() && !stays);
   Expr m = Expr::index(writer_.bind_index("m", down, writer_.depth()));
   Expr n = Expr::index(writer_.bind_index("n", across, stays ? outer : writer_.depth()));
   std::string place = "[row][column]";

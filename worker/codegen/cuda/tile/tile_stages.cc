@@ -74,7 +74,7 @@ void CudaTileStages::close_slots(const Operand& x) {
 }
 
 std::string CudaTileStages::target(const Operand& x) const {
-  return cat("to + ", x.side == Side::kLeft ? 0 : bytes(left_), " + ", place(x, "row", "chunk"));
+  return cat("to + ", x.side == Side::kLeft ? 0 : right_at(), " + ", place(x, "row", "chunk"));
 }
 
 void CudaTileStages::copy(const Operand& x) {

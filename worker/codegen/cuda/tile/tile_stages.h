@@ -26,6 +26,7 @@ class CudaTileStages {
     // Rows of more than 128 bytes are kept in groups of 128 bytes, each with all rows, as warpgroup
     // products read them; and what threads compute goes through lf_store_shared16.
     bool in_groups = false;
+    bool only_right = false;  // the left operand lies elsewhere
   };
   struct Operand {
     common::Side side{};
@@ -45,8 +46,9 @@ class CudaTileStages {
   const Operand& right() const { return right_; }
   const Options& options() const { return options_; }
   int64_t bytes(const Operand& x) const { return x.width * options_.depth * 2; }
-  // Of a stage, the left operand first.
-  int64_t stage_bytes() const { return bytes(left_) + bytes(right_); }
+  // Of a stage, the left operand first; and where in it the right one begins.
+  int64_t right_at() const { return options_.only_right ? 0 : bytes(left_); }
+  int64_t stage_bytes() const { return right_at() + bytes(right_); }
   int64_t row_chunks(const Operand& x) const {
     return (x.along_k ? options_.depth : x.width) / kChunk;
   }

@@ -1,8 +1,7 @@
-#include "worker/codegen/cuda/tile/tile_tma.h"
-
 #include "common/base/cat.h"
 #include "worker/codegen/cuda/tile/tile_block.h"
 #include "worker/codegen/cuda/tile/tile_stages.h"
+#include "worker/codegen/cuda/tile/tile_wgmma.h"
 #include "worker/codegen/cuda/tile/tma_copies.h"
 #include "worker/codegen/cuda/tile/wgmma_products.h"
 

@@ -10,9 +10,11 @@ using common::cat;
 using common::DType;
 using common::Side;
 
-int64_t WgmmaProducts::shared_bytes() const {
+int64_t WgmmaProducts::shared_bytes() const { return shared_bytes(0); }
+
+int64_t WgmmaProducts::shared_bytes(int64_t behind) const {
   int64_t staged = block_.size().rows * (block_.size().columns + kPad) * int64_t{4};
-  int64_t bytes = std::max(stages_.options().stages * stages_.stage_bytes(), staged);
+  int64_t bytes = std::max(stages_.options().stages * stages_.stage_bytes() + behind, staged);
   return (bytes + kPattern - 1) / kPattern * kPattern;
 }
 
@@ -32,26 +34,44 @@ void WgmmaProducts::declare_sums() {
 void WgmmaProducts::declare_matrices() {
   for (const auto* x : {&stages_.left(), &stages_.right()}) {
     bool is_left = x->side == Side::kLeft;
+    if (is_left && stages_.options().only_right) continue;
     // A warpgroup's rows: eights of them, or a group of chunks for each k.
     std::string from = is_left ? cat("memory + group * ", kRows * kDepth * 2)
-                               : cat("memory + ", stages_.bytes(stages_.left()));
+                               : cat("memory + ", stages_.right_at());
     w_.line(cat("const uint64_t ", x->name, " = lf_matrix(", from, ", ",
                 x->along_k ? 16 : kDepth * swizzle(*x), ", ", 8 * swizzle(*x), ", ", swizzle(*x),
                 ");"));
   }
 }
 
+std::string_view WgmmaProducts::product() const {
+  bool is_f16 = block_.contraction().operand_dtype(Side::kLeft) == DType::kFloat16;
+  return is_f16 ? "lf_wgmma_f16" : "lf_wgmma_bf16";
+}
+
+void WgmmaProducts::begin_products(const std::string& stage) {
+  block_.lines(cat("const uint64_t at = (uint64_t)(", stage, " * ", stages_.stage_bytes() / 16,
+                   ");\nlf_wgmma_fence();"));
+}
+
 void WgmmaProducts::multiply(const std::string& stage, int64_t depth) {
   const auto& a = stages_.left();
   const auto& b = stages_.right();
-  block_.lines(cat("const uint64_t at = (uint64_t)(", stage, " * ", stages_.stage_bytes() / 16,
-                   ");\nlf_wgmma_fence();"));
-  std::string_view name = block_.contraction().operand_dtype(Side::kLeft) == DType::kFloat16
-                              ? "lf_wgmma_f16"
-                              : "lf_wgmma_bf16";
+  begin_products(stage);
   for (int64_t k = 0; k * kStep < depth; ++k) {
-    w_.line(cat(name, "<", a.along_k ? 0 : 1, ", ", b.along_k ? 0 : 1, ">(sum, left + at + ",
+    w_.line(cat(product(), "<", a.along_k ? 0 : 1, ", ", b.along_k ? 0 : 1, ">(sum, left + at + ",
                 k * step_units(a), ", right + at + ", k * step_units(b), ");"));
+  }
+  w_.line("lf_wgmma_commit();");
+}
+
+void WgmmaProducts::multiply_registers(const std::string& left, const std::string& stage,
+                                       int64_t first, int64_t depth) {
+  const auto& b = stages_.right();
+  begin_products(stage);
+  for (int64_t k = 0; k * kStep < depth; ++k) {
+    w_.line(cat(product(), "_registers<", b.along_k ? 0 : 1, ">(sum, ", left, "[", k,
+                "], right + at + ", (first / kStep + k) * step_units(b), ");"));
   }
   w_.line("lf_wgmma_commit();");
 }

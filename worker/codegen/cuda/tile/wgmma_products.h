@@ -27,13 +27,19 @@ class WgmmaProducts {
   int64_t sums() const { return block_.size().columns / 2; }
   // Of shared memory, for stages and later for the block of sums.
   int64_t shared_bytes() const;
+  // The same where so many bytes lie behind the stages.
+  int64_t shared_bytes(int64_t behind) const;
   // Declares the thread's `lane`, its warpgroup `group` and its sums.
   void declare_sums();
-  // Declares the descriptors of the first stage's matrices.
+  // Declares the descriptors of the first stage's matrices that lie in it.
   void declare_matrices();
   // Begins the products of the first `depth` k of stage `stage`, a C expression, and ends their
   // group.
   void multiply(const std::string& stage, int64_t depth = kDepth);
+  // The same of `depth` k from `first` on, with the left operand in registers, uint32_t
+  // [depth / 16][4] of that name.
+  void multiply_registers(const std::string& left, const std::string& stage, int64_t first,
+                          int64_t depth);
   // After the last product: adds what blocks share, and stores the block from the sums, which go
   // through shared memory.
   void store();
@@ -44,6 +50,10 @@ class WgmmaProducts {
 
   // A row of chunks, in bytes: what is permuted as one.
   int64_t swizzle(const CudaTileStages::Operand& x) const;
+  // The function that multiplies.
+  std::string_view product() const;
+  // Begins a group of products with stage `stage`.
+  void begin_products(const std::string& stage);
   // Threads whose warps have rows of the product, a C expression.
   std::string held_threads() const;
   // From a step of 16 k to the next, in 16 bytes.

@@ -43,22 +43,32 @@ bool has_window_maps(const Contraction& contraction) {
 
 // As many stages as asked for, else `usual`, in what a block may have.
 int64_t choose_stages(const Schedule& schedule, const WgmmaSize& size, int64_t usual) {
-  int64_t bytes = (size.rows + size.columns) * WgmmaProducts::kDepth * 2;
+  constexpr int64_t kRowBytes = WgmmaProducts::kDepth * 2;
+  int64_t bytes = ((size.patch > 0 ? 0 : size.rows) + size.columns) * kRowBytes;
+  int64_t room = kHopperSharedBytesMax - kOtherBytes - size.patch * size.patches * kRowBytes;
   int64_t wanted = given(schedule, "stages") != 0 ? given(schedule, "stages") : usual;
-  return std::clamp(std::min(wanted, (kHopperSharedBytesMax - kOtherBytes) / bytes),
-                    size.is_copied ? 1 : WgmmaProducts::kStagesMin, WgmmaProducts::kStagesMax);
+  return std::clamp(std::min(wanted, room / bytes), size.is_copied ? 1 : WgmmaProducts::kStagesMin,
+                    WgmmaProducts::kStagesMax);
 }
 
-// What the schedule asks for. Only the copy engine serves clusters.
+// What the schedule asks for. Only the copy engine serves clusters and blocks of 192 rows, whose
+// threads have no equal shares of what they would copy.
 common::ProductWish wish_of(const Schedule& schedule, bool is_copied) {
-  return common::product_wish(given(schedule, "warpgroups"),
-                              is_copied ? given(schedule, "clusters") : 1,
-                              given(schedule, "splits"));
+  common::ProductWish wish =
+      common::product_wish(given(schedule, "warpgroups"),
+                           is_copied ? given(schedule, "clusters") : 1, given(schedule, "splits"));
+  if (!is_copied && wish.rows == 192) wish.rows = 128;
+  return wish;
 }
 
 WgmmaSize size_of(const common::ProductBlock& block, const Schedule& schedule, bool is_copied) {
   WgmmaSize size{block.rows, block.columns, 0, block.cluster, is_copied};
-  size.stages = choose_stages(schedule, size, is_copied ? block.stages : kStagesUsual);
+  size.patch = block.patch;
+  size.patches = block.patches;
+  // Taps of patches are whole rounds of the stages.
+  size.stages = size.patch > 0
+                    ? block.stages
+                    : choose_stages(schedule, size, is_copied ? block.stages : kStagesUsual);
   if (is_copied) size.resident = common::resident_products(block);
   return size;
 }
@@ -83,7 +93,8 @@ std::optional<WgmmaSize> choose_wgmma_size(const Contraction& contraction, const
   if (units == common::TileUnits::kQuicker && !is_copied) return std::nullopt;
   auto shapes = common::priced_tiles(contraction);
   if (!shapes) return std::nullopt;
-  const common::ProductWish wish = wish_of(schedule, is_copied);
+  common::ProductWish wish = wish_of(schedule, is_copied);
+  wish.has_patches = is_copied && has_window_maps(contraction);
   const std::optional<common::ProductBlock> block =
       units == common::TileUnits::kQuicker
           ? common::quicker_product_block(*shapes, wish, machine.processors)

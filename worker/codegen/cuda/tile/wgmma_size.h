@@ -13,8 +13,11 @@ namespace worker {
 
 struct WgmmaSize {
   int64_t rows = 128, columns = 128, stages = 4;
-  int cluster = 1;          // blocks below each other that copy the right operand together
-  bool is_copied = false;   // the copy engine brings both operands, by tensor maps
+  int cluster = 1;         // blocks below each other that copy the right operand together
+  bool is_copied = false;  // the copy engine brings both operands, by tensor maps
+  // Pixels of images that a block keeps for all taps of a convolution, and for how many parts of
+  // the channels; 0: each tap copies its pixels.
+  int64_t patch = 0, patches = 0;
   int64_t resident = 1;     // blocks that a multiprocessor is to hold at once
   common::Expr splits = 1;  // blocks that share a k
   CudaBlockSize block() const {

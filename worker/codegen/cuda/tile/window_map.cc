@@ -63,4 +63,14 @@ std::optional<WindowMaps> window_maps(const Contraction& c, int64_t rows, int64_
   return maps;
 }
 
+TensorMap patch_map(const WindowMaps& maps, const common::WindowGrid& grid, int64_t pixels) {
+  TensorMap map = maps.pixels;
+  for (size_t a = 0; a < grid.axes.size(); ++a) {
+    map.dimensions[a + 1].window->step = 1;
+    map.dimensions[a + 1].window->count = grid.axes[a].padded;
+  }
+  map.dimensions.back().box = pixels;
+  return map;
+}
+
 }  // namespace worker

@@ -30,4 +30,8 @@ struct WindowMaps {
 std::optional<WindowMaps> window_maps(const common::Contraction& contraction, int64_t rows,
                                       int64_t columns, int64_t depth, int64_t parts = 1);
 
+// The pixels of the same windows and of their borders in the order of memory, in boxes of at most
+// `pixels` of them, for blocks that keep patches (WindowGrid).
+common::TensorMap patch_map(const WindowMaps& maps, const common::WindowGrid& grid, int64_t pixels);
+
 }  // namespace worker
