@@ -37,7 +37,8 @@ TEST(Commands, HelpIsAWordToo) {
     for (const std::string& word : words) asked.push_back(word.c_str());
     testing::internal::CaptureStdout();
     ParsedCommandLine parsed = parse_command_line(static_cast<int>(asked.size()), asked.data());
-    EXPECT_EQ(testing::internal::GetCapturedStdout(), help_of(words).text);
+    std::string said = testing::internal::GetCapturedStdout();
+    EXPECT_EQ(said, help_of(words).text);
     EXPECT_EQ(parsed.exit_code, 0);
   }
 }
