@@ -59,7 +59,7 @@ const std::vector<Arrow>& arrows() {
       {"coordinator/",
        {"common/base/", "common/cost/", "common/http/", "common/ir/", "common/kubernetes/",
         "common/metrics/", "common/plan/", "common/process/", "common/sandbox/", "common/schedule/",
-        "common/shard/", "common/wire/", "cache/", "coordinator/"}},
+        "common/shard/", "common/text/", "common/wire/", "cache/", "coordinator/"}},
       {"worker/", {"common/", "cache/", "worker/"}},
       {"clients/pt2/", {"common/base/", "common/ir/"}},
       {"clients/", {"common/", "cache/", "clients/"}},

@@ -11,9 +11,9 @@
 #include "coordinator/search/job_search.h"
 #include "coordinator/search/kin.h"
 #include "coordinator/search/partition/assemble.h"
-#include "coordinator/search/partition/rewrites/layout_assignment.h"
 #include "coordinator/search/partition/normal_form.h"
 #include "coordinator/search/partition/regions.h"
+#include "coordinator/search/partition/rewrites/layout_assignment.h"
 #include "search_testing.h"
 
 namespace coordinator {
