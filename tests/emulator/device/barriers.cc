@@ -10,6 +10,7 @@ constexpr size_t kBoxAlignment = 128, kChunk = 16;
 constexpr uint64_t kBarrierWord = 0x6261'7272'0000'0000;
 constexpr unsigned kArrivalsMax = (1u << 20) - 1;
 constexpr int64_t kBytesMax = (1 << 20) - 1;
+constexpr int kUnderWay = 0xff;  // of each byte: a NaN of every kind of float
 
 }  // namespace
 
@@ -161,6 +162,7 @@ std::string SharedBarriers::copy(const void* barrier, const BoxCopy& copy) {
   if (copy.to < shared_ || copy.to + copy.bytes() > shared_ + bytes_) {
     return "a box beyond the dynamic shared memory";
   }
+  std::memset(copy.to, kUnderWay, copy.bytes());
   found->copies.push_back(copy);
   return "";
 }

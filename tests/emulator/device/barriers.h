@@ -1,7 +1,8 @@
 // Barriers in the shared memory of an emulated block, and the boxes of tensors whose bytes they
 // count. Written from the PTX ISA ("Asynchronous Barrier", "cp.async.bulk.tensor"), not from the
 // code that uses it, and stricter than the hardware:
-// - boxes come at the latest moment: when a thread waits for a phase that lacks nothing else;
+// - boxes come at the latest moment, when a thread waits for a phase that lacks nothing else; from
+//   the moment when they are asked for, their place has numbers that no test expects;
 // - a barrier that was not fenced after its initialisation, that was stored over, or at which more
 //   threads arrive than it counts is an error, and so are more bytes than a phase expects.
 #pragma once

@@ -98,11 +98,11 @@ TEST(CodegenConvolution, PatchesOfImages) {
   line.channels = 320;
   add_convolution(batch, random, line, {{"warpgroups", 64064}});
   ConvolutionCase wide;
-  wide.axes = {{2}, {288}};
+  wide.axes = {{2}, {100}};
   wide.images = 4;
   wide.channels = 128;
   wide.columns = 64;
-  add_convolution(batch, random, wide, {{"clusters", 1}, {"warpgroups", 256064}});
+  add_convolution(batch, random, wide, {{"clusters", 1}, {"splits", 1}, {"warpgroups", 256064}});
   // Parts of the sum have whole patches, or none.
   for (int64_t splits : {2, 4}) {
     for (int64_t clusters : {1, 2}) {
