@@ -255,13 +255,15 @@ class Flags(unittest.TestCase):
             objects = manifests.load(name)
             for each in objects.workloads():
                 container = manifests.main_container(each)
-                program = manifests.program(container)
-                if program not in known:
-                    text = subprocess.run([manifests.binary(program), "--help"], check=True,
-                                          capture_output=True, text=True).stdout
-                    known[program] = set(re.findall(r"(?<![\w-])--[a-z][\w-]*", text))
-                used = set(manifests.flags(objects, container))
-                self.assertEqual(used - known[program], set(), manifests.title(each))
+                flags = manifests.flags(objects, container)
+                words = (manifests.binary(manifests.program(container)),)
+                if "--role" in flags:
+                    words += ("--role", flags["--role"])
+                if words not in known:
+                    text = subprocess.run([*words, "--help"], check=True, capture_output=True,
+                                          text=True).stdout
+                    known[words] = {"--role"} | set(re.findall(r"(?<![\w-])--[a-z][\w-]*", text))
+                self.assertEqual(set(flags) - known[words], set(), manifests.title(each))
 
 
 if __name__ == "__main__":
