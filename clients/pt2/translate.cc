@@ -15,7 +15,7 @@
 #include "clients/pt2/operator_table.h"
 #include "common/base/cat.h"
 #include "common/ir/hlir/verify.h"
-#include "common/plan/tensor_origin.h"
+#include "common/text/tensor_origin.h"
 
 namespace clients {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "common/base/cat.h"
 #include "common/ir/llir/load_time.h"
-#include "common/plan/tensor_origin.h"
+#include "common/text/tensor_origin.h"
 
 namespace common {
 namespace {

@@ -20,7 +20,7 @@ struct KernelOrigin {
 };
 
 // By kernel of the plan. `named`: the inputs of the graph that the plan is of, in its order, whose
-// names are those of common/plan/tensor_origin.h; a plan's own inputs have none.
+// names are those of common/text/tensor_origin.h; a plan's own inputs have none.
 std::vector<KernelOrigin> kernel_origins(const Plan& plan, const std::vector<GraphInput>& named);
 
 }  // namespace common

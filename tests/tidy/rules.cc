@@ -61,7 +61,7 @@ const std::vector<Arrow>& arrows() {
         "common/metrics/", "common/plan/", "common/process/", "common/sandbox/", "common/schedule/",
         "common/shard/", "common/text/", "common/wire/", "cache/", "coordinator/"}},
       {"worker/", {"common/", "cache/", "worker/"}},
-      {"clients/pt2/", {"common/base/", "common/ir/"}},
+      {"clients/pt2/", {"common/base/", "common/ir/", "common/text/"}},
       {"clients/", {"common/", "cache/", "clients/"}},
       {"tests/",
        {"common/", "cache/", "coordinator/", "worker/", "clients/", "schemas/", "tests/"}},

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "common/plan/tensor_origin.h"
+#include "common/text/tensor_origin.h"
 
 namespace common {
 namespace {

@@ -1,4 +1,4 @@
-#include "common/plan/tensor_origin.h"
+#include "common/text/tensor_origin.h"
 
 #include "common/base/cat.h"
 
