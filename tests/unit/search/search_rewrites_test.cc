@@ -228,5 +228,21 @@ TEST(SplitAxes, OthersStay) {
   }
 }
 
+// Sums over either axis are added, so that both axes are of one class.
+TEST(SplitAxes, AxesThatMustStayAlikeStayWhole) {
+  auto i = [](int axis) { return Expr::index(axis); };
+  GraphBuilder b;
+  NodeId x = b.input(InputKind::kUser, DType::kFloat32, {4, 4, 16}, "x");
+  View view{{16, 16}, {common::mod(i(1), 4), common::floor_div(i(1), 4), i(0)}, {}, 0};
+  NodeId merged = b.unary(UnaryOp::kTanh, b.view(x, view));
+  NodeId sums = b.binary(BinaryOp::kAdd, b.reduce(ReduceOp::kSum, merged, {0}),
+                         b.reduce(ReduceOp::kSum, merged, {1}));
+  b.output(b.reduce(ReduceOp::kMax, sums, {0}));
+  Graph graph = b.finish();
+  Graph split = split_merged_axes(graph);
+  EXPECT_EQ(common::print(split), common::print(graph));
+  expect_same_values(graph, split, 1e-5);
+}
+
 }  // namespace
 }  // namespace coordinator

@@ -192,6 +192,9 @@ class Splitting {
     for (int k = 0; k < rank(id); ++k) {
       AxisClass& axis = class_of(id, k);
       if (!axis.digits.empty() || axis.stride) return false;  // decided by another view
+      for (int before = 0; before < k; ++before) {
+        if (&class_of(id, before) == &axis) return false;  // two axes that must stay alike
+      }
       std::vector<Digit> digits = digits_of(axis, view.shape[at(k)]);
       any |= !digits.empty();
       if (digits.empty()) parts.push_back({k, -1});
