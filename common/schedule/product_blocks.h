@@ -19,9 +19,9 @@ struct ProductBlock {
   int cluster = 2;     // 1, 2 or 4
   int64_t splits = 1;  // blocks that share a k at most
   int64_t stages = 4;  // steps of k that shared memory holds
-  // Of a convolution whose blocks keep the pixels that all taps of their windows read, 64 channels
-  // at a time: so many pixels; and for how many parts of the channels there is room. 0: each tap
-  // copies its pixels.
+  // For a convolution whose blocks keep the pixels that all taps of their windows read, 64 channels
+  // at a time: the number of pixels, and the number of such 64-channel patches that fit into shared
+  // memory. 0: each tap copies its pixels.
   int64_t patch = 0, patches = 0;
 
   bool operator==(const ProductBlock&) const = default;

@@ -13,7 +13,7 @@ std::string bytes_text(double bytes);
 std::string ratio_text(double ratio);
 // "0", "1.2e-07": how far a result is from another.
 std::string error_text(double error);
-// "12.5": with so many digits behind the point.
+// "12.5": with `digits` digits after the decimal point.
 std::string fixed_text(double value, int digits);
 
 }  // namespace common

@@ -317,7 +317,8 @@ DType narrowest_float(const Graph& graph) {
 }
 
 ReferenceError reference_error(const HostTensor& oracle, const HostTensor& reference) {
-  // A greatest error of so many middle ones, or units in the last place, is no rounding of a sum.
+  // An error that is this many times the median error, or this many units in the last place, does
+  // not come from rounding a sum.
   constexpr double kUneven = 1024;
   auto truth = as_real(oracle);
   auto plain = as_real(reference);

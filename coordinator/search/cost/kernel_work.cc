@@ -55,38 +55,38 @@ bool is_half_input(const Graph& body, NodeId id) {
   return is_moved && is_half_input(body, node.operands[0]);
 }
 
-// Operations that compute an element of the node; the cast of what is read is none.
-double computed_operations(const Graph& body, NodeId id) {
-  std::set<NodeId> seen;
+// The nodes that the value is computed by, each once: its own and those below it, without inputs
+// and constants.
+std::set<NodeId> computed_by(const Graph& body, NodeId id) {
+  std::set<NodeId> found;
   std::vector<NodeId> open{id};
-  double sum = 0;
   while (!open.empty()) {
     NodeId next = open.back();
     open.pop_back();
     const Node& node = body.node(next);
     bool is_read = node.op == Op::kInput || node.op == Op::kConstant;
-    if (is_read || !seen.insert(next).second) continue;
-    if (node.op != Op::kView && node.op != Op::kGather) ++sum;
+    if (is_read || !found.insert(next).second) continue;
     open.insert(open.end(), node.operands.begin(), node.operands.end());
   }
-  return sum <= 1 && is_half_value(body, id) ? 0 : sum;
+  return found;
+}
+
+// Operations that compute an element of the node; the cast of what is read is none.
+double computed_operations(const Graph& body, NodeId id) {
+  const std::set<NodeId> nodes = computed_by(body, id);
+  auto operations = std::count_if(nodes.begin(), nodes.end(), [&](NodeId one) {
+    return body.node(one).op != Op::kView && body.node(one).op != Op::kGather;
+  });
+  return operations <= 1 && is_half_value(body, id) ? 0 : static_cast<double>(operations);
 }
 
 // Whether the value takes elements through a view that is not valid everywhere.
 bool reads_border(const Graph& body, NodeId id) {
-  std::vector<NodeId> open{id};
-  std::set<NodeId> seen;
-  while (!open.empty()) {
-    NodeId next = open.back();
-    open.pop_back();
-    if (!seen.insert(next).second) continue;
-    const Node& node = body.node(next);
-    if (node.op == Op::kView && !common::attr<common::ViewAttr>(node).view.valid.empty()) {
-      return true;
-    }
-    open.insert(open.end(), node.operands.begin(), node.operands.end());
-  }
-  return false;
+  const std::set<NodeId> nodes = computed_by(body, id);
+  return std::any_of(nodes.begin(), nodes.end(), [&](NodeId one) {
+    const Node& node = body.node(one);
+    return node.op == Op::kView && !common::attr<common::ViewAttr>(node).view.valid.empty();
+  });
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ using common::UnaryOp;
 
 // So often windows read an element where it is better computed before.
 constexpr double kWindowsOverlap = 2;
-// What reads so many times the bytes of a value instead of the value reads as little.
+// Operands of up to this many times a value's bytes are about as much to read as the value.
 constexpr double kReadsAsLittle = 1.25;
 // Nodes of a kernel that are looked at.
 constexpr size_t kChainMax = 32;
@@ -88,8 +88,7 @@ std::optional<Axes> permuted_axes(const Node& node, const Node& operand) {
 }
 
 // The one node that all uses lead to, through elementwise nodes of the very same element that
-// nothing else uses: y * sigmoid(y) is computed where y is. -1: there is none, or it is no near
-// one.
+// nothing else uses: y * sigmoid(y) is computed where y is. -1: there is none within a few steps.
 common::NodeId joined_user(const Graph& graph, const std::vector<Use>& uses,
                            const std::vector<std::vector<Use>>& all_uses) {
   constexpr int kStepsMax = 8;
@@ -216,8 +215,8 @@ std::vector<common::NodeId> chain_of(const Selected& selected, common::NodeId id
   return chain;
 }
 
-// Whether the value takes a sum that is not stored, and whoever needs it needs it again at each
-// place of outer axes.
+// Whether computing the value includes a sum that is not stored, and its only user would compute
+// that sum again in every iteration of its outermost loop.
 bool repeats_sum(const Selected& selected, common::NodeId id, const std::vector<Use>& uses,
                  const Materialised& materialised) {
   const Graph& graph = selected.graph;
