@@ -33,7 +33,8 @@
   X(grouping)                  \
   X(rotation)                  \
   X(scan)                      \
-  X(selection)
+  X(selection)                 \
+  X(winograd)
 
 namespace coordinator {
 

@@ -299,7 +299,8 @@ void Agent::answer(common::TaskResult result) {
   common::log_debug(cat("a task ended: ", common::outcome_name(result.outcome)),
                     {{"worker", options_.worker_id},
                      {"job", held->second.task.job},
-                     {"task", result.lease.task_id}});
+                     {"task", result.lease.task_id},
+                     {"message", result.message}});
   held_.erase(held);
   AgentState* counts = options_.counts != nullptr ? options_.counts : options_.state;
   if (counts != nullptr) {

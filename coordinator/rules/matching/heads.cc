@@ -17,6 +17,8 @@ std::string_view lowering_name(Lowering lowering) {
       return "attention";
     case Lowering::kGrouped:
       return "grouped";
+    case Lowering::kWinograd:
+      return "winograd";
     case Lowering::kCopy:
       return "copy";
     case Lowering::kAbstract:
@@ -33,7 +35,8 @@ Head HeadTable::intern(const common::Node& node, Lowering lowering) {
     bare.operands.clear();
     std::string name = text.substr(0, text.find(' '));
     bool lowered = lowering == Lowering::kTile || lowering == Lowering::kGemm ||
-                   lowering == Lowering::kGrouped || lowering == Lowering::kCopy;
+                   lowering == Lowering::kGrouped || lowering == Lowering::kWinograd ||
+                   lowering == Lowering::kCopy;
     uint32_t family = family_named(lowered ? name + "@lowered" : name);
     entries_.push_back({std::move(bare), lowering, family, std::move(text)});
   }

@@ -24,6 +24,9 @@ enum class Lowering : uint8_t {
   // kContract with an order of rows: a generated kernel that reads each group's matrix once for a
   // block of rows; on GPUs.
   kGrouped,
+  // kContract with windows of images: products of tiles by minimal filters (winograd_form.h); on
+  // processors.
+  kWinograd,
   kCopy,     // kView: stored in the order of its own elements
   kAbstract  // not computable as it is; some lowering is chosen instead
 };

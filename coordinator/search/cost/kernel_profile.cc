@@ -13,6 +13,7 @@
 #include "common/ir/hlir/sizes.h"
 #include "common/ir/hlir/tile_form.h"
 #include "common/ir/llir/body_traffic.h"
+#include "common/ir/llir/fallback_form.h"
 #include "common/ir/llir/grouped_form.h"
 #include "common/ir/llir/horizontal.h"
 #include "coordinator/search/cost/kernel_work.h"
@@ -501,6 +502,7 @@ class Walk {
   }
 
   void demand_contract(const Node& node, double times) {
+    if (common::fallback_form(body_, static_cast<NodeId>(&node - body_.nodes.data()))) return;
     ContractionSize size = contraction_size(body_, node, symbols_);
     profile_.contraction = size;
     count(profile_.contraction_ops, times * size.steps);

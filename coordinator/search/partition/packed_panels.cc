@@ -8,6 +8,7 @@
 #include "common/base/contains.h"
 #include "common/ir/hlir/sizes.h"
 #include "common/ir/hlir/tile_form.h"
+#include "common/ir/llir/fallback_form.h"
 #include "common/ir/llir/load_time.h"
 #include "coordinator/rules/matching/factors.h"
 #include "coordinator/search/partition/rewrites/product_sum.h"
@@ -248,7 +249,7 @@ class PanelPacker {
   void read_panels(size_t i, Node& contract) {
     const auto& c = attr<ContractAttr>(contract);
     std::optional<size_t> columns = common::column_operand(c);
-    if (!columns) return;
+    if (!columns || common::fallback_form(from_.graph, static_cast<common::NodeId>(i))) return;
     TileProblem problem = common::tile_problem(from_.graph, from_.graph.nodes[i]);
     common::NodeId matrix = from_.graph.nodes[i].operands[*columns];
     if (!is_matrix_worth_it(contract, matrix, problem)) return;

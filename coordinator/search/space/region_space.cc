@@ -11,10 +11,12 @@
 #include "common/ir/hlir/tile_form.h"
 #include "common/plan/plan.h"
 #include "common/plan/policy.h"
+#include "coordinator/rules/matching/winograd_form.h"
 #include "coordinator/search/cost/cost_model.h"
 #include "coordinator/search/fusion/multi_output.h"
 #include "coordinator/search/partition/convolution_operands.h"
 #include "coordinator/search/partition/packed_panels.h"
+#include "coordinator/search/partition/winograd_convolutions.h"
 
 namespace coordinator {
 namespace {
@@ -35,8 +37,9 @@ constexpr double kPanelsWeight =
     0.02;                        // with columns of weights, see packed_panels.h, and rows in place
 constexpr int64_t kRowMin = 16;  // summed elements side by side
 constexpr double kAcross = 5;
-constexpr double kTransformWeight = 0.06;  // of a point and a bit of the length, for one part
-constexpr double kUnsplitWeight = 1;       // of a product with a wave
+constexpr double kTransformedWeight = 0.6;  // of an element of tiles or of their products
+constexpr double kTransformWeight = 0.06;   // of a point and a bit of the length, for one part
+constexpr double kUnsplitWeight = 1;        // of a product with a wave
 
 double weight_of(const Node& node, Lowering lowering) {
   switch (node.op) {
@@ -93,6 +96,7 @@ const common::Shape& RegionSpace::shape_of(ClassId cls) const {
 
 bool RegionSpace::is_offered(Lowering lowering) const {
   if (lowering == Lowering::kGrouped) return common::is_gpu(machine_);
+  if (lowering == Lowering::kWinograd) return !common::is_gpu(machine_);
   return lowering != Lowering::kAbstract;
 }
 
@@ -183,6 +187,32 @@ double RegionSpace::transform_cost(const Node& node, const common::Shape& operan
   return rows * n * (1 + std::log2(n)) * kTransformWeight;
 }
 
+double RegionSpace::winograd_cost(NodeId id, double products,
+                                  const std::vector<int64_t>& sizes) const {
+  const EGraph& graph = *saturated_.graph;
+  const Node& node = saturated_.heads->node(graph.head(id));
+  const auto& c = common::attr<common::ContractAttr>(node);
+  double least = std::numeric_limits<double>::infinity();
+  for (size_t image : {size_t{0}, size_t{1}}) {
+    const common::Shape& filter = shape_of(graph.children(id)[1 - image]);
+    graph.for_each_node(graph.find(graph.children(id)[image]), [&](NodeId n) {
+      const Node& windows = saturated_.heads->node(graph.head(n));
+      if (windows.op != Op::kView) return;
+      const common::View& view = common::attr<common::ViewAttr>(windows).view;
+      auto form = winograd_form(c, image, view, filter);
+      if (!form) return;
+      const double share = form->share(view);
+      const double results = common::count_elements(node.shape, sizes);
+      const double pixels = common::count_elements(shape_of(graph.children(n)[0]), sizes);
+      const auto taps = static_cast<double>(form->filter.taps);
+      // Tiles of the image and the sums of products, each written and read once.
+      const double moved = share * taps * (pixels + results);
+      least = std::min(least, products * share * kPanelsWeight + moved * kTransformedWeight);
+    });
+  }
+  return least;
+}
+
 double RegionSpace::node_cost(NodeId id) const {
   double sum = 0;
   for (const common::WeightedSizes& each : sizes_)
@@ -220,6 +250,7 @@ double RegionSpace::node_cost_at(NodeId id, const std::vector<int64_t>& sizes) c
     }
   }
   if (node.op == Op::kFourier) return 1 + transform_cost(node, child_shape(0), work);
+  if (lowering == Lowering::kWinograd) return 1 + winograd_cost(id, work, sizes);
   double weight = weight_of(node, lowering);
   if (lowering == Lowering::kTile && reads_panels(id) && reads_rows(id)) weight = kPanelsWeight;
   // Where the library cannot read an operand as it lies, another template takes its place.
@@ -329,8 +360,10 @@ std::shared_ptr<const RegionSpace::ChosenGraph> RegionSpace::chosen_graph(const 
   if (known != chosen_.end()) return known->second;
   auto made = std::make_shared<ChosenGraph>();
   Selected selected = select(genome, made->sites);
-  made->selected = common::is_gpu(machine_) ? with_convolution_operands(std::move(selected))
-                                            : with_packed_panels(std::move(selected), machine_);
+  made->selected =
+      common::is_gpu(machine_)
+          ? with_convolution_operands(std::move(selected))
+          : with_packed_panels(with_winograd_convolutions(std::move(selected)), machine_);
   made->stored = default_materialisation(made->selected, attentions_);
   if (common::is_gpu(machine_)) {
     made->wishes.assign(made->stored.begin(), made->stored.end());
@@ -361,7 +394,7 @@ std::shared_ptr<const Structure> RegionSpace::structure(const Genome& genome) {
     GeneName name{GeneKind::kStore, selected.gene[i], 0};
     if (auto gene = genome.get(name)) wishes[i] = *gene;
     materialised[i] = wishes[i] != kStoreInPlace;
-    Head head = saturated_.graph->head(selected.choice[i]);
+    Head head = saturated_.graph->head(choice_behind(selected.choice[i]));
     result->sites.push_back({name, wishes[i], chosen->values[i], head});
   }
   repair_materialisation(selected, materialised, attentions_);

@@ -78,6 +78,8 @@ class RegionSpace {
   double transform_cost(const common::Node& node, const common::Shape& operand,
                         double frequencies) const;
   double node_cost(NodeId node) const;
+  // Of so many products by minimal filters.
+  double winograd_cost(NodeId node, double products, const std::vector<int64_t>& sizes) const;
   double node_cost_at(NodeId node, const std::vector<int64_t>& sizes) const;
   // On a GPU (region_gpu_cost.cc).
   double gpu_node_cost(NodeId node, const std::vector<int64_t>& sizes) const;

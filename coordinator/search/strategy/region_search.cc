@@ -48,6 +48,7 @@ std::vector<Genome> lowering_seeds(RegionSpace& space) {
       {Lowering::kTile},
       {Lowering::kGemm, Lowering::kCopy},
       {Lowering::kTile, Lowering::kCopy},
+      {Lowering::kWinograd},
       {Lowering::kAttention},
       // Finds attention between tiles, where a library's rounding is refused.
       {Lowering::kTile, Lowering::kAttention},

@@ -115,6 +115,38 @@ TEST(CodegenTile, WhatIsNoVectorIsPacked) {
   batch.check_all(3e-4);
 }
 
+// A sum that stands in where another value of the same has overflowed is computed for those blocks
+// alone, and taken for those elements alone.
+TEST(CodegenTile, FallbacksAreComputedWhereTheyAreNeeded) {
+  Random random(33);
+  KernelBatch batch;
+  constexpr int64_t kRows = 700, kColumns = 40, kDepth = 50;
+  const double inf = std::numeric_limits<double>::infinity();
+  for (bool has_epilogue : {false, true}) {
+    for (const std::vector<std::pair<int64_t, double>>& bad :
+         {std::vector<std::pair<int64_t, double>>{},
+          {{0, inf}},
+          {{kRows * kColumns - 1, -inf}, {3 * kColumns + 7, std::nan("")}}}) {
+      GraphBuilder b;
+      NodeId x = input(b, DType::kFloat32, {kRows, kDepth});
+      NodeId w = input(b, DType::kFloat32, {kDepth, kColumns});
+      NodeId y = input(b, DType::kFloat32, {kRows, kColumns});
+      NodeId overflows = b.binary(common::BinaryOp::kOr, b.unary(common::UnaryOp::kIsNan, y),
+                                  b.unary(common::UnaryOp::kIsInf, y));
+      NodeId out = b.select(overflows, contract(b, x, w, {0, 1}, {1, 2}, {0, 2}), y);
+      if (has_epilogue) out = b.unary(common::UnaryOp::kNeg, out);
+      b.output(out);
+      HostTensor given = random_tensor(random, DType::kFloat32, {kRows, kColumns});
+      for (const auto& [place, value] : bad) given.set(place, value);
+      batch.add(Template::kTile, {}, b.finish(),
+                {random_tensor(random, DType::kFloat32, {kRows, kDepth}),
+                 random_tensor(random, DType::kFloat32, {kDepth, kColumns}), given});
+    }
+  }
+  batch.compile();
+  batch.check_all(3e-4);
+}
+
 // Windows of images, channels last: a row of a register tile runs through the channels of the
 // elements of a window's row, and jumps to the next one's.
 TEST(CodegenTile, RowsAreReadInRuns) {

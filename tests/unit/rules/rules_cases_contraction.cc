@@ -129,6 +129,24 @@ void add_contraction(Cases& cases) {
                              0});
             b.output(b.reduce(ReduceOp::kSum, binary(b, BinaryOp::kMul, windows, w), {5, 6}));
           }});
+  // Channels last, a border, and tiles of which the last one reaches beyond the image.
+  cases.emplace(
+      "contract-by-minimal-filters",
+      RuleCase{
+          {DType::kFloat32}, [](GraphBuilder& b, DType t) {
+            IrNode x = input(b, t, {2, 5, 9, 16});
+            IrNode w = weight(b, t, {16, 3, 3, 16});
+            Expr row = Expr::index(1) + Expr::index(4) - Expr(1);
+            Expr column = Expr::index(2) + Expr::index(5) - Expr(1);
+            Shape product{2, 5, 9, 16, 3, 3, 16};
+            View windows{
+                product, {Expr::index(0), row, column, Expr::index(6)}, {{row, 5}, {column, 9}}, 0};
+            View filter{
+                product, {Expr::index(3), Expr::index(4), Expr::index(5), Expr::index(6)}, {}, 0};
+            b.output(b.reduce(ReduceOp::kSum,
+                              binary(b, BinaryOp::kMul, b.view(x, windows), b.view(w, filter)),
+                              {4, 5, 6}));
+          }});
   for (bool turned : {false, true}) {
     for (Expr rows : {Expr(1), s0}) {
       cases.emplace(

@@ -4,10 +4,12 @@
 #include <functional>
 
 #include "common/base/cat.h"
+#include "common/ir/llir/fallback_form.h"
 #include "common/lowering/body/unit_loop.h"
 #include "common/lowering/loops/cpu_loops.h"
 #include "common/lowering/text/c_text.h"
 #include "worker/codegen/c/matrix_tile.h"
+#include "worker/codegen/c/tile_columns.h"
 #include "worker/codegen/c/tile_reads.h"
 #include "worker/codegen/c/tile_steps.h"
 #include "worker/codegen/text/tile_params.h"
@@ -98,7 +100,11 @@ class TileEmitter {
     UnitLoop units(writer_, extents);
     batch_.assign(units.indices().begin(), units.indices().end() - 2);
     bounds_lines(units.indices());
-    emit_blocks();
+    if (auto fallback = common::fallback_form(body_, id_)) {
+      emit_fallback(*fallback);
+    } else {
+      emit_blocks();
+    }
     Expr count = units.close("", !target.empty() || writer_.holds_loops(0));
     if (has_tiles_) writer_.line("LF_TILES_END;");
     LFARM_RETURN_IF_ERROR(emitter_.status());
@@ -107,7 +113,7 @@ class TileEmitter {
   }
 
  private:
-  // Columns whose steps lie further apart are packed.
+  // TileColumns whose steps lie further apart are packed.
   static std::optional<int64_t> columns_in_place(const Contraction& product, const TileSteps& steps,
                                                  const VectorUnit& unit) {
     int64_t size = common::dtype_size(product.node().dtype);
@@ -137,6 +143,23 @@ class TileEmitter {
     };
     range("m", unit[unit.size() - 2], t_.group, problem_.m_size);
     range("n", unit[unit.size() - 1], t_.nc, problem_.n_size);
+  }
+
+  // The blocks of a unit that needs some of them; of others, what is stored without them.
+  void emit_fallback(const common::FallbackForm& form) {
+    writer_.line("int32_t is_needed = 0;");
+    each_element([&](const Indices& rows, const TileColumns& columns) {
+      CodeValue x = emitter_.value(form.condition, output_indices(rows, columns.values));
+      writer_.line(cat("is_needed |= ", x.text, ";"));
+    });
+    writer_.open(true);
+    emit_blocks();
+    writer_.close("if (is_needed)");
+    writer_.open(true);
+    each_element([&](const Indices& rows, const TileColumns& columns) {
+      store_value(rows, columns, cat("(", type_, ")0"));
+    });
+    writer_.close("else");
   }
 
   void emit_blocks() {
@@ -189,52 +212,6 @@ class TileEmitter {
     return cat("(uint32_t)", low, " | ", high);
   }
 
-  // A loop over columns [from, to) of the flat index of axes. When the index divides badly it runs
-  // through the last axis in turn, so that nothing inside divides.
-  struct Columns {
-    Indices values;        // one of each axis
-    std::string position;  // C: the flat index
-    std::string header;
-    std::string run_header;  // of the loop over runs; empty without
-  };
-  Columns open_columns(const std::vector<Expr>& sizes, const std::string& name,
-                       const std::string& from, const std::string& to, const Expr& extent,
-                       bool runs) {
-    Columns c;
-    if (!runs || sizes.size() < 2) {
-      c.values = unfold(sizes, Expr::index(writer_.open_loop(name, extent)));
-      c.position = name;
-      c.header = counting_loop(name, from, to);
-      return c;
-    }
-    const Expr& last = sizes.back();
-    std::vector<Expr> outer(sizes.begin(), sizes.end() - 1);
-    Expr outer_size = common::element_count(outer);
-    writer_.open(true);
-    std::string next = writer_.fresh("next");
-    std::string quotient = writer_.fresh("q");
-    std::string start = writer_.fresh("x");
-    std::string size = writer_.rare_text(last);
-    writer_.line(cat("const int64_t ", quotient, " = ", name, " / ", size, ", ", start, " = ", name,
-                     " % ", size, ";"));
-    writer_.line(cat(next, " = lf_min_i64(", to, ", ", name, " + ", size, " - ", start, ");"));
-    c.values =
-        unfold(outer, Expr::index(writer_.bind_index(quotient, outer_size, writer_.depth())));
-    std::string x = writer_.fresh("x");
-    c.values.push_back(Expr::index(writer_.open_loop(x, last)));
-    c.position = cat("(", name, " + (", x, " - ", start, "))");
-    c.header = cat("for (int64_t ", x, " = ", start, "; ", x, " < ", start, " + (", next, " - ",
-                   name, "); ++", x, ")");
-    c.run_header = cat("for (int64_t ", name, " = ", from, ", ", next, "; ", name, " < ", to, "; ",
-                       name, " = ", next, ")");
-    return c;
-  }
-  void close_columns(const Columns& c) {
-    std::string pragma = writer_.holds_loops() ? "" : "LF_VECTOR_LOOP(0, 1)\n";
-    writer_.close(cat(pragma, c.header));
-    if (!c.run_header.empty()) writer_.close(c.run_header);
-  }
-
   // B: packed_b panel of columns jb.., element [k - k0][n - jb]. A: packed_a[m - ib][k - k0].
   void fill_block(Side side) {
     bool left = side == Side::kLeft;
@@ -262,13 +239,14 @@ class TileEmitter {
     std::string column0 = left ? "k0" : from;
     Indices rows = unfold(left ? own_sizes(side) : steps_.sizes,
                           Expr::index(writer_.open_loop(row, left ? own_extent : steps_.count)));
-    Columns columns = open_columns(left ? steps_.sizes : own_sizes(side), left ? "k" : "n", column0,
-                                   left ? "k1" : end, left ? steps_.count : own_extent,
-                                   left ? memory.k_runs : memory.own_runs);
+    TileColumns columns =
+        open_columns(writer_, left ? steps_.sizes : own_sizes(side), left ? "k" : "n", column0,
+                     left ? "k1" : end, left ? steps_.count : own_extent,
+                     left ? memory.k_runs : memory.own_runs);
     std::string x = operand(side, left ? rows : columns.values, left ? columns.values : rows);
     writer_.line(cat(target, "[(", row, " - ", row0, ") * ", stride, " + (", columns.position,
                      " - ", column0, ")] = ", x, ";"));
-    close_columns(columns);
+    close_columns(writer_, columns);
     writer_.close(counting_loop(row, row0, left ? end : "k1"));
   }
 
@@ -280,12 +258,12 @@ class TileEmitter {
     writer_.line(
         cat("uint16_t* restrict const row = (uint16_t*)(packed_a + (m - ib) * ", a_stride_, ");"));
     writer_.line(cat("const int64_t ke = lf_min_i64(2 * k1, ", depth, ");"));
-    Columns columns = open_columns(product_.sizes_of(problem_.k), "k", "2 * k0", "ke", steps_.depth,
-                                   memory.k_runs);
+    TileColumns columns = open_columns(writer_, product_.sizes_of(problem_.k), "k", "2 * k0", "ke",
+                                       steps_.depth, memory.k_runs);
     CodeValue x = emitter_.value(product_.operand(Side::kLeft),
                                  product_.operand_at(Side::kLeft, batch_, rows, columns.values));
     writer_.line(cat("row[", columns.position, " - 2 * k0] = ", x.text, ";"));
-    close_columns(columns);
+    close_columns(writer_, columns);
     if (steps_.may_be_odd) writer_.line("if (ke < 2 * k1) row[ke - 2 * k0] = 0;");
     writer_.close(counting_loop("m", "ib", "ie"));
   }
@@ -305,13 +283,13 @@ class TileEmitter {
     writer_.line(cat("const int64_t ce = lf_min_i64(cb + ", length, ", ", left ? end : "k1", ");"));
     Indices rows = unfold(left ? steps_.sizes : own_sizes(side),
                           Expr::index(writer_.open_loop(outer, left ? steps_.count : own_extent)));
-    Columns columns =
-        open_columns(left ? own_sizes(side) : steps_.sizes, left ? "m" : "k", "cb", "ce",
+    TileColumns columns =
+        open_columns(writer_, left ? own_sizes(side) : steps_.sizes, left ? "m" : "k", "cb", "ce",
                      left ? own_extent : steps_.count, left ? memory.own_runs : memory.k_runs);
     std::string x = operand(side, left ? columns.values : rows, left ? rows : columns.values);
     writer_.line(cat("square[(", outer, " - rb) * ", length, " + (", columns.position,
                      " - cb)] = ", x, ";"));
-    close_columns(columns);
+    close_columns(writer_, columns);
     writer_.close(counting_loop(outer, "rb", "re"));
     writer_.line(cat("lf_turn_", steps_.type, length, "(square, ", length, ", ", target,
                      " + (cb - ", inner0, ") * ", stride, " + (rb - ", outer0, "), ", stride,
@@ -477,9 +455,10 @@ class TileEmitter {
     }
     Expr m = Expr::index(writer_.open_loop("m", problem_.m_size));
     Indices rows = unfold(own_sizes(Side::kLeft), m);
-    Columns columns = open_columns(own_sizes(Side::kRight), "n", "j", "ne", problem_.n_size, runs);
+    TileColumns columns =
+        open_columns(writer_, own_sizes(Side::kRight), "n", "j", "ne", problem_.n_size, runs);
     store_element(rows, columns, "(m - i)");
-    close_columns(columns);
+    close_columns(writer_, columns);
     writer_.close(counting_loop("m", "i", "me"));
     if (whole) writer_.close("else");
   }
@@ -487,23 +466,26 @@ class TileEmitter {
   // All rows at once, so that what belongs to a column is read once for all of them.
   void store_whole_tile() {
     writer_.open(true);
-    Columns columns =
-        open_columns(own_sizes(Side::kRight), "n", "j", cat("j + ", t_.nr), problem_.n_size, false);
+    TileColumns columns = open_columns(writer_, own_sizes(Side::kRight), "n", "j",
+                                       cat("j + ", t_.nr), problem_.n_size, false);
     for (int64_t r = 0; r < t_.mr; ++r) {
       int row =
           writer_.bind_index(r == 0 ? "i" : cat("(i + ", r, ")"), problem_.m_size, writer_.depth());
       store_element(unfold(own_sizes(Side::kLeft), Expr::index(row)), columns, cat(r));
     }
-    close_columns(columns);
+    close_columns(writer_, columns);
     writer_.close(cat("if (me - i == ", t_.mr, " && ne - j == ", t_.nr, ")"));
   }
 
   // `row`: C, within the tile.
-  void store_element(const Indices& rows, const Columns& columns, const std::string& row) {
+  void store_element(const Indices& rows, const TileColumns& columns, const std::string& row) {
+    store_value(rows, columns, cat("tile[", row, " * ", t_.nr, " + (", columns.position, " - j)]"));
+  }
+
+  // `value`: C, the contraction's element.
+  void store_value(const Indices& rows, const TileColumns& columns, const std::string& value) {
     Indices indices = output_indices(rows, columns.values);
-    CodeValue x =
-        writer_.declare(writer_.depth(), type_, "c",
-                        cat("tile[", row, " * ", t_.nr, " + (", columns.position, " - j)]"));
+    CodeValue x = writer_.declare(writer_.depth(), type_, "c", value);
     if (!target_.empty()) {
       Expr offset = writer_.simplify(linear_position(indices, node_.shape));
       writer_.line(cat(target_, "[", writer_.text(offset), "] = ", x.text, ";"));
@@ -511,6 +493,17 @@ class TileEmitter {
       writer_.remember({id_, 0, indices}, x);
       flows_ = flows_ && store_flows(id_, indices, body_, emitter_, writer_);
     }
+  }
+
+  // Visits the elements of a unit in loops over its rows and columns.
+  void each_element(const std::function<void(const Indices&, const TileColumns&)>& visit) {
+    Expr m = Expr::index(writer_.open_loop("m", problem_.m_size));
+    Indices rows = unfold(own_sizes(Side::kLeft), m);
+    TileColumns columns = open_columns(writer_, own_sizes(Side::kRight), "n", "n0", "n1",
+                                       problem_.n_size, output_divides_columns(product_));
+    visit(rows, columns);
+    close_columns(writer_, columns);
+    writer_.close(counting_loop("m", "m0", "m1"));
   }
 
   Indices output_indices(const std::vector<Expr>& rows, const std::vector<Expr>& columns) const {

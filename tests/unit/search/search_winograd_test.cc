@@ -1,0 +1,200 @@
+// Convolutions by minimal filters: if these fail, plans give other values than the sums that they
+// stand for, or let a pixel that is no number spoil its neighbours.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <tuple>
+
+#include "common/base/random.h"
+#include "common/ir/hlir/builder.h"
+#include "common/ir/hlir/text.h"
+#include "common/ir/hlir/verify.h"
+#include "common/ir/llir/fallback_form.h"
+#include "common/runtime/interpreter/interpreter.h"
+#include "coordinator/rules/matching/winograd_form.h"
+#include "coordinator/search/partition/winograd_convolutions.h"
+
+namespace coordinator {
+namespace {
+
+using common::DType;
+using common::Expr;
+using common::Graph;
+using common::GraphBuilder;
+using common::HostTensor;
+using common::InputKind;
+using common::Node;
+using common::Op;
+using common::View;
+
+constexpr int64_t kChannels = 16, kColumns = 24;
+
+struct Convolution {
+  int64_t rows, columns;  // of the image
+  int64_t row_taps, column_taps;
+  int64_t border = 1, row_step = 1, column_step = 1;
+  int64_t dilation = 1;  // of columns
+};
+
+// Of images [2, rows, columns, channels] by a weight [24, row taps, column taps, channels].
+Graph graph_of(const Convolution& c) {
+  GraphBuilder b;
+  auto i = [](int axis) { return Expr::index(axis); };
+  const int64_t rows = (c.rows + 2 * c.border - c.row_taps) / c.row_step + 1;
+  const int64_t columns =
+      (c.columns + 2 * c.border - c.dilation * (c.column_taps - 1) - 1) / c.column_step + 1;
+  auto x = b.input(InputKind::kUser, DType::kFloat32, {2, c.rows, c.columns, kChannels}, "x");
+  auto w = b.input(InputKind::kWeight, DType::kFloat32,
+                   {kColumns, c.row_taps, c.column_taps, kChannels}, "w");
+  Expr row = i(1) * Expr(c.row_step) + i(3) - Expr(c.border);
+  Expr column = i(2) * Expr(c.column_step) + i(4) * Expr(c.dilation) - Expr(c.border);
+  View windows{{2, rows, columns, c.row_taps, c.column_taps, kChannels},
+               {i(0), row, column, i(5)},
+               {{row, c.rows}, {column, c.columns}},
+               0};
+  b.output(b.raw({Op::kContract,
+                  DType::kFloat32,
+                  {2, rows, columns, kColumns},
+                  {b.view(x, windows), w},
+                  common::ContractAttr{{0, 1, 2, 3, 4, 5}, {6, 3, 4, 5}, {0, 1, 2, 6}}}));
+  return b.finish();
+}
+
+Graph written_out(const Graph& graph) {
+  Selected selected = select_all(graph);
+  for (size_t k = 0; k < graph.nodes.size(); ++k) {
+    if (graph.nodes[k].op == Op::kContract) selected.lowering[k] = Lowering::kWinograd;
+  }
+  Graph result = with_winograd_convolutions(std::move(selected)).graph;
+  EXPECT_TRUE(common::verify(result).ok()) << common::print(result);
+  return result;
+}
+
+int contractions(const Graph& graph) {
+  int count = 0;
+  for (const Node& node : graph.nodes) count += node.op == Op::kContract;
+  return count;
+}
+
+std::vector<HostTensor> inputs_of(const Graph& graph) {
+  common::Random random(7);
+  std::vector<HostTensor> inputs;
+  for (const auto& input : graph.inputs) {
+    inputs.push_back(
+        HostTensor::zeros(input.dtype, common::evaluate_shape(input.shape, {})).value());
+    for (int64_t k = 0; k < inputs.back().elements(); ++k) {
+      inputs.back().set(k, random.unit() - 0.5);
+    }
+  }
+  return inputs;
+}
+
+// The sum that the fallback keeps would hide a wrong product: what is chosen where all is finite.
+void expect_same(const Graph& before, const Graph& after, const std::vector<HostTensor>& inputs) {
+  auto expected = common::interpret(before, inputs, {});
+  auto got = common::interpret(after, inputs, {});
+  ASSERT_TRUE(expected.ok() && got.ok());
+  for (int64_t k = 0; k < (*expected)[0].elements(); ++k) {
+    const double e = (*expected)[0].get(k), g = (*got)[0].get(k);
+    if (std::isfinite(e)) {
+      ASSERT_NEAR(g, e, 1e-4) << k << common::print(after);
+    } else {
+      ASSERT_TRUE(std::isnan(e) ? std::isnan(g) : g == e) << k << ": " << g << " for " << e;
+    }
+  }
+}
+
+TEST(Winograd, ValuesStayForAllFiltersAndBorders) {
+  const Convolution cases[] = {
+      {9, 12, 3, 3},              // three tiles a row
+      {9, 13, 3, 3},              // and a part of one
+      {7, 7, 3, 3},               // tiles reach beyond the image
+      {9, 12, 3, 3, 0},           // no border
+      {4, 24, 2, 3, 0},           // two rows of taps
+      {6, 24, 5, 5, 2},           // two results a tile
+      {8, 15, 2, 2, 0},           // five
+      {8, 16, 4, 4, 1},           // three
+      {12, 6, 3, 3, 1, 1, 2},     // tiles along rows: columns are apart
+      {3, 29, 3, 3, 1, 1, 1, 2},  // taps are apart: two rows of tiles
+      {3, 40, 3, 3, 1, 1, 1, 5},
+  };
+  for (const Convolution& c : cases) {
+    SCOPED_TRACE(testing::Message() << c.rows << "x" << c.columns << " by " << c.row_taps << "x"
+                                    << c.column_taps << ", border " << c.border);
+    const Graph graph = graph_of(c);
+    const Graph after = written_out(graph);
+    EXPECT_EQ(contractions(after), 2);  // products of tiles, and what falls back
+    expect_same(graph, after, inputs_of(graph));
+  }
+}
+
+// Every place around the pixel, and none beyond its windows.
+TEST(Winograd, PixelsThatAreNotFiniteReachTheirOwnWindowsOnly) {
+  const Graph graph = graph_of({9, 12, 3, 3});
+  const Graph after = written_out(graph);
+  const double inf = std::numeric_limits<double>::infinity();
+  for (double value : {inf, -inf, std::nan(""), 3e38}) {
+    for (int64_t pixel : {0, 5, 11, 4 * 12 + 6}) {
+      std::vector<HostTensor> inputs = inputs_of(graph);
+      inputs[0].set(pixel * kChannels + 3, value);
+      if (value == 3e38) {
+        // Large pixels round their neighbours' results away: where it overflows is what counts.
+        auto expected = common::interpret(graph, inputs, {});
+        auto got = common::interpret(after, inputs, {});
+        ASSERT_TRUE(expected.ok() && got.ok());
+        for (int64_t k = 0; k < (*expected)[0].elements(); ++k) {
+          ASSERT_EQ(std::isfinite((*got)[0].get(k)), std::isfinite((*expected)[0].get(k))) << k;
+        }
+        continue;
+      }
+      expect_same(graph, after, inputs);
+    }
+  }
+}
+
+// Few channels, places that are apart along both axes, one tap, windows of something else.
+TEST(Winograd, OthersAreTiles) {
+  for (const Convolution& c : {Convolution{9, 12, 3, 3, 1, 2, 2}, Convolution{9, 12, 1, 1, 0},
+                               Convolution{9, 12, 7, 7, 3}, Convolution{3, 3, 3, 3}}) {
+    const Graph graph = graph_of(c);
+    EXPECT_EQ(written_out(graph), graph);
+  }
+}
+
+// [points] of products of tiles and filters give the sums of neighbouring products, exactly.
+TEST(Winograd, MatricesMultiplyPolynomials) {
+  for (int64_t taps = 2; taps <= 5; ++taps) {
+    const MinimalFilter filter{taps, 7 - taps};
+    const int64_t n = filter.points();
+    const std::vector<float> pixels = filter.of_pixels(), filters = filter.of_filters(),
+                             results = filter.of_results();
+    ASSERT_EQ(static_cast<int64_t>(pixels.size()), n * n);
+    for (int64_t r = 0; r < filter.outputs; ++r) {
+      for (int64_t tap = 0; tap < taps; ++tap) {
+        for (int64_t pixel = 0; pixel < n; ++pixel) {
+          double sum = 0;
+          for (int64_t a = 0; a < n; ++a) {
+            sum += static_cast<double>(results[static_cast<size_t>(r * n + a)]) *
+                   static_cast<double>(filters[static_cast<size_t>(a * taps + tap)]) *
+                   static_cast<double>(pixels[static_cast<size_t>(a * n + pixel)]);
+          }
+          EXPECT_NEAR(sum, pixel == r + tap ? 1 : 0, 1e-6) << taps << " " << r << " " << tap;
+        }
+      }
+    }
+  }
+}
+
+TEST(Winograd, TheDirectSumIsFoundAsAFallback) {
+  const Graph after = written_out(graph_of({9, 12, 3, 3}));
+  int found = 0;
+  for (size_t k = 0; k < after.nodes.size(); ++k) {
+    if (after.nodes[k].op != Op::kContract) continue;
+    found += common::fallback_form(after, static_cast<common::NodeId>(k)).has_value();
+  }
+  EXPECT_EQ(found, 1);
+}
+
+}  // namespace
+}  // namespace coordinator
