@@ -119,6 +119,14 @@ NodeId GraphBuilder::input(InputKind kind, DType dtype, Shape shape, std::string
   return add({Op::kInput, dtype, std::move(shape), {}, InputAttr{position}});
 }
 
+std::vector<NodeId> GraphBuilder::inputs_like(const Graph& graph) {
+  std::vector<NodeId> inputs;
+  for (const GraphInput& like : graph.inputs) {
+    inputs.push_back(input(like.kind, like.dtype, like.shape, like.name));
+  }
+  return inputs;
+}
+
 NodeId GraphBuilder::constant(DType dtype, const std::vector<int64_t>& sizes, Bytes data) {
   Shape shape(sizes.begin(), sizes.end());
   return add({Op::kConstant,

@@ -18,6 +18,8 @@ class GraphBuilder {
   // Declares a new size symbol and returns it.
   Expr new_symbol(SymbolRange range);
   NodeId input(InputKind kind, DType dtype, Shape shape, std::string name);
+  // All inputs of another graph, whose symbols this one has, in their order.
+  std::vector<NodeId> inputs_like(const Graph& graph);
   // `data` is row-major and at most kMaxConstantBytes.
   NodeId constant(DType dtype, const std::vector<int64_t>& sizes, Bytes data);
   // A scalar of any dtype; integers are exact when given as int64.

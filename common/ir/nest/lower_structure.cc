@@ -119,9 +119,7 @@ NodeId lower_fourier(GraphBuilder& b, const std::vector<NodeId>& parts, const Fo
 
 Graph lower_structure(const Graph& graph, Kept kept) {
   GraphBuilder builder(graph.symbols);
-  for (const auto& input : graph.inputs) {
-    builder.input(input.kind, input.dtype, input.shape, input.name);
-  }
+  builder.inputs_like(graph);
   std::vector<NodeId> renamed;
   for (const Node& node : graph.nodes) {
     std::vector<NodeId> operands;

@@ -63,10 +63,7 @@ std::vector<NodeId> inline_graph(const Graph& graph, const std::vector<NodeId>& 
 
 Graph unroll(const Graph& graph) {
   GraphBuilder builder(graph.symbols);
-  std::vector<NodeId> inputs;
-  for (const GraphInput& input : graph.inputs) {
-    inputs.push_back(builder.input(input.kind, input.dtype, input.shape, input.name));
-  }
+  std::vector<NodeId> inputs = builder.inputs_like(graph);
   std::vector<NodeId> outputs = inline_graph(graph, inputs, builder);
   for (size_t k = 0; k < outputs.size(); ++k) {
     builder.output_like(graph.outputs[k], outputs[k]);

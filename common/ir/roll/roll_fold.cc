@@ -149,9 +149,7 @@ class Folder {
   Graph rebuild() {
     GraphBuilder builder(graph_.symbols);
     std::unordered_map<NodeId, NodeId> renamed;
-    for (const GraphInput& input : graph_.inputs) {
-      input_nodes_.push_back(builder.input(input.kind, input.dtype, input.shape, input.name));
-    }
+    input_nodes_ = builder.inputs_like(graph_);
     for (const GraphOutput& output : graph_.outputs) emit(output.node, builder, renamed);
     for (const GraphOutput& output : graph_.outputs) {
       builder.output_like(output, renamed.at(output.node));

@@ -15,9 +15,7 @@ size_t at(int index) { return static_cast<size_t>(index); }
 class Rewriter {
  public:
   explicit Rewriter(const Graph& body) : body_(body), builder_(body.symbols) {
-    for (const auto& input : body.inputs) {
-      builder_.input(input.kind, input.dtype, input.shape, input.name);
-    }
+    builder_.inputs_like(body);
   }
 
   Graph with_half_operands(NodeId contraction) {

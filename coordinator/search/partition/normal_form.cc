@@ -67,10 +67,7 @@ class NormalForm {
   explicit NormalForm(const common::Graph& graph) : graph_(graph), builder_(graph.symbols) {}
 
   common::Graph run() {
-    std::vector<NodeId> inputs;
-    for (const common::GraphInput& input : graph_.inputs) {
-      inputs.push_back(builder_.input(input.kind, input.dtype, input.shape, input.name));
-    }
+    const std::vector<NodeId> inputs = builder_.inputs_like(graph_);
     std::vector<NodeId> copied;
     for (const Node& original : graph_.nodes) {
       if (original.op == Op::kInput) {

@@ -163,6 +163,7 @@ class Expander {
     const WindowAxis& along = form.axes[form.along];
     const MinimalFilter& filter = form.filter;
     const int place = own[at(along.place)], tap = own[at(along.tap)];
+    point_ = 0;
     for (const auto* labels : {&c.a, &c.b}) {
       for (int label : *labels) point_ = std::max(point_, label + 1);
     }

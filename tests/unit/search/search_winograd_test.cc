@@ -6,6 +6,7 @@
 #include <limits>
 #include <tuple>
 
+#include "common/base/clock.h"
 #include "common/base/random.h"
 #include "common/ir/hlir/builder.h"
 #include "common/ir/hlir/text.h"
@@ -14,6 +15,7 @@
 #include "common/runtime/interpreter/interpreter.h"
 #include "coordinator/rules/matching/winograd_form.h"
 #include "coordinator/search/partition/winograd_convolutions.h"
+#include "coordinator/search/space/region_space.h"
 
 namespace coordinator {
 namespace {
@@ -35,6 +37,7 @@ struct Convolution {
   int64_t row_taps, column_taps;
   int64_t border = 1, row_step = 1, column_step = 1;
   int64_t dilation = 1;  // of columns
+  InputKind filter = InputKind::kWeight;
 };
 
 // Of images [2, rows, columns, channels] by a weight [24, row taps, column taps, channels].
@@ -45,8 +48,8 @@ Graph graph_of(const Convolution& c) {
   const int64_t columns =
       (c.columns + 2 * c.border - c.dilation * (c.column_taps - 1) - 1) / c.column_step + 1;
   auto x = b.input(InputKind::kUser, DType::kFloat32, {2, c.rows, c.columns, kChannels}, "x");
-  auto w = b.input(InputKind::kWeight, DType::kFloat32,
-                   {kColumns, c.row_taps, c.column_taps, kChannels}, "w");
+  auto w =
+      b.input(c.filter, DType::kFloat32, {kColumns, c.row_taps, c.column_taps, kChannels}, "w");
   Expr row = i(1) * Expr(c.row_step) + i(3) - Expr(c.border);
   Expr column = i(2) * Expr(c.column_step) + i(4) * Expr(c.dilation) - Expr(c.border);
   View windows{{2, rows, columns, c.row_taps, c.column_taps, kChannels},
@@ -194,6 +197,48 @@ TEST(Winograd, TheDirectSumIsFoundAsAFallback) {
     found += common::fallback_form(after, static_cast<common::NodeId>(k)).has_value();
   }
   EXPECT_EQ(found, 1);
+}
+
+// How many kernels of the program that is chosen before anything is measured hold such a sum.
+int fallbacks(const Convolution& c, common::Machine machine) {
+  // A sum of products, as front ends write it.
+  const Graph given = graph_of(c);
+  GraphBuilder b;
+  const std::vector<common::NodeId> inputs = b.inputs_like(given);
+  View windows = common::attr<common::ViewAttr>(given.nodes[2]).view;
+  View filter{windows.shape, {}, {}, 0};
+  windows.shape.insert(windows.shape.begin() + 3, Expr(kColumns));
+  for (Expr* e : {&windows.index[1], &windows.index[2], &windows.index[3], &windows.valid[0].value,
+                  &windows.valid[1].value}) {
+    *e = e->substitute([](common::Var v) { return Expr::index(v.id < 3 ? v.id : v.id + 1); });
+  }
+  filter.shape = windows.shape;
+  for (int axis : {3, 4, 5, 6}) filter.index.push_back(Expr::index(axis));
+  b.output(b.reduce(
+      common::ReduceOp::kSum,
+      b.binary(common::BinaryOp::kMul, b.view(inputs[0], windows), b.view(inputs[1], filter)),
+      {4, 5, 6}));
+  const Graph graph = b.finish();
+  common::SteadyClock clock;
+  RegionSpace space(graph, clock, Numerics::kStrict, machine);
+  const common::Program program = space.decode({}).program;
+  int found = 0;
+  for (const common::Kernel& kernel : program.kernels) {
+    for (size_t k = 0; k < kernel.body.nodes.size(); ++k) {
+      if (kernel.body.nodes[k].op != Op::kContract) continue;
+      found += common::fallback_form(kernel.body, static_cast<common::NodeId>(k)).has_value();
+    }
+  }
+  return found;
+}
+
+TEST(Winograd, IsChosenOnProcessorsForFiltersThatAreWeights) {
+  EXPECT_EQ(fallbacks({28, 28, 3, 3}, common::Machine::kCpu), 1);
+  EXPECT_EQ(fallbacks({28, 28, 3, 3}, common::Machine::kGpu), 0);
+  EXPECT_EQ(fallbacks({28, 28, 3, 3, 1, 2, 2}, common::Machine::kCpu), 0);
+  Convolution computed{28, 28, 3, 3};
+  computed.filter = InputKind::kUser;
+  EXPECT_EQ(fallbacks(computed, common::Machine::kCpu), 0);
 }
 
 }  // namespace

@@ -276,10 +276,7 @@ Graph decide_comparisons(const Graph& graph) {
     std::ranges::for_each(graph.node(id).operands, need);
   }
   common::GraphBuilder builder(graph.symbols);
-  std::vector<NodeId> inputs;
-  for (const common::GraphInput& input : graph.inputs) {
-    inputs.push_back(builder.input(input.kind, input.dtype, input.shape, input.name));
-  }
+  const std::vector<NodeId> inputs = builder.inputs_like(graph);
   std::vector<NodeId> renamed(graph.nodes.size(), -1);
   for (size_t id = 0; id < graph.nodes.size(); ++id) {
     if (needed[id] == 0) continue;

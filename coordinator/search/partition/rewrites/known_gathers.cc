@@ -248,10 +248,8 @@ Graph replace_known_gathers(const Graph& graph) {
   }
   if (known.empty()) return graph;
   common::GraphBuilder builder(graph.symbols);
-  std::vector<NodeId> inputs, copies;
-  for (const common::GraphInput& input : graph.inputs) {
-    inputs.push_back(builder.input(input.kind, input.dtype, input.shape, input.name));
-  }
+  const std::vector<NodeId> inputs = builder.inputs_like(graph);
+  std::vector<NodeId> copies;
   for (size_t id = 0; id < graph.nodes.size(); ++id) {
     Node copy = graph.nodes[id];
     if (copy.op == Op::kInput) {

@@ -71,9 +71,7 @@ class Assignment {
                 !std::is_sorted(order.begin(), order.end());
     }
     if (!changes) return std::nullopt;
-    for (const common::GraphInput& input : graph_.inputs) {
-      inputs_.push_back(builder_.input(input.kind, input.dtype, input.shape, input.name));
-    }
+    inputs_ = builder_.inputs_like(graph_);
     for (size_t id = 0; id < graph_.nodes.size(); ++id) copies_.push_back(copied(id));
     for (const common::GraphOutput& output : graph_.outputs) {
       builder_.output_like(output, as_given(output.node));

@@ -80,9 +80,7 @@ class Splitting {
       if (graph_.nodes[id].op == Op::kView) any |= split_by(id);
     }
     if (!any) return std::nullopt;
-    for (const common::GraphInput& input : graph_.inputs) {
-      inputs_.push_back(builder_.input(input.kind, input.dtype, input.shape, input.name));
-    }
+    inputs_ = builder_.inputs_like(graph_);
     for (size_t id = 0; id < graph_.nodes.size(); ++id) {
       parts_.push_back(parts_of(id));
       copies_.push_back(copied(id));
