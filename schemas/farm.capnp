@@ -354,9 +354,12 @@ struct StatusRequest {
     workers @1;
     jobs @2;
     cache @3;
+    plans @4;  # since protocol 3
   }
   requestId @0 :UInt64;
   what @1 :What;
+  begins @2 :Text;
+  # Of `plans`: those whose id, plan key or graph hash begins with these hexadecimal digits.
 }
 
 struct Accepted {

@@ -31,8 +31,8 @@ static_assert(static_cast<int>(farm::Code::INTERNAL) == static_cast<int>(Code::k
 static_assert(static_cast<int>(farm::Outcome::INFRA) == static_cast<int>(TaskOutcome::kInfra));
 static_assert(static_cast<int>(farm::PlanReady::Cache::MISS) ==
               static_cast<int>(CacheOutcome::kMiss));
-static_assert(static_cast<int>(farm::StatusRequest::What::CACHE) ==
-              static_cast<int>(StatusTopic::kCache));
+static_assert(static_cast<int>(farm::StatusRequest::What::PLANS) ==
+              static_cast<int>(StatusTopic::kPlans));
 
 Code get(farm::Code code) { return get_enum(code, Code::kInternal, "error code"); }
 
@@ -182,6 +182,7 @@ void write(Out e, const StatusRequest& m) {
   auto out = e.initStatusRequest();
   out.setRequestId(m.request_id);
   out.setWhat(static_cast<farm::StatusRequest::What>(m.what));
+  if (!m.begins.empty()) out.setBegins(kj_text(m.begins));
 }
 
 void write(Out e, const Accepted& m) {
@@ -412,7 +413,8 @@ RevocationsAre read(farm::Revocations::Reader in) {
 JobTrace read(farm::JobTrace::Reader in) { return {in.getRequestId(), get(in.getTrace())}; }
 
 StatusRequest read(farm::StatusRequest::Reader in) {
-  return {in.getRequestId(), get_enum(in.getWhat(), StatusTopic::kCache, "status topic")};
+  return {in.getRequestId(), get_enum(in.getWhat(), StatusTopic::kPlans, "status topic"),
+          get(in.getBegins())};
 }
 
 Accepted read(farm::Accepted::Reader in) {

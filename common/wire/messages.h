@@ -222,11 +222,12 @@ struct AskTrace {
   friend bool operator==(const AskTrace&, const AskTrace&) = default;
 };
 
-enum class StatusTopic { kStatus, kWorkers, kJobs, kCache };
+enum class StatusTopic { kStatus, kWorkers, kJobs, kCache, kPlans };
 
 struct StatusRequest {
   uint64_t request_id = 0;
   StatusTopic what = StatusTopic::kStatus;
+  std::string begins = {};  // of kPlans: hexadecimal digits of plans' ids, keys or graphs
   friend bool operator==(const StatusRequest&, const StatusRequest&) = default;
 };
 

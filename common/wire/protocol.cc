@@ -24,7 +24,9 @@ size_t envelope_bytes_about(const Message& message) {
 
 // Every version that is spoken has all that are not listed.
 uint32_t introduced_in(const Message& message) {
-  return std::holds_alternative<PlanNews>(message) ? 3 : 1;
+  auto* status = std::get_if<StatusRequest>(&message);
+  bool lists_plans = status != nullptr && status->what == StatusTopic::kPlans;
+  return lists_plans || std::holds_alternative<PlanNews>(message) ? 3 : 1;
 }
 
 std::optional<uint32_t> agreed_version(const ProtocolRange& a, const ProtocolRange& b) {

@@ -198,7 +198,7 @@ void check(Checker&, const DrainRequest&) {}
 void check(Checker&, const Ping&) {}
 void check(Checker&, const Pong&) {}
 void check(Checker&, const CancelJob&) {}
-void check(Checker&, const StatusRequest&) {}
+void check(Checker& c, const StatusRequest& m) { c.name("begins", m.begins, true); }
 void check(Checker&, const Accepted&) {}
 void check(Checker&, const PlanMissing&) {}
 void check(Checker&, const JobCancelled&) {}

@@ -49,7 +49,8 @@ MessageRouter::MessageRouter(Environment& environment, JobTable& jobs, std::stri
       jobs_(jobs),
       coordinator_id_(std::move(coordinator_id)),
       clients_(environment.options.limits.clients_max),
-      imports_(environment) {}
+      imports_(environment),
+      plan_lists_(environment) {}
 
 void MessageRouter::receive(common::Arrival arrival) {
   const std::string& peer = arrival.peer;
@@ -241,6 +242,9 @@ void MessageRouter::on(const Sender& from, const common::AskRevocations& message
 }
 
 void MessageRouter::on(const Sender& from, const common::StatusRequest& message) {
+  if (message.what == common::StatusTopic::kPlans) {
+    return plan_lists_.send(from.peer, from.principal, message);
+  }
   common::StatusReply reply;
   reply.request_id = message.request_id;
   reply.json = status_json(message.what, {env_, jobs_, clients_, coordinator_id_, from.principal});

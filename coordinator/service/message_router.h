@@ -10,6 +10,7 @@
 #include "coordinator/service/job/environment.h"
 #include "coordinator/service/jobs/imports.h"
 #include "coordinator/service/jobs/job_table.h"
+#include "coordinator/service/jobs/plan_lists.h"
 #include "coordinator/service/loop/clients.h"
 
 namespace coordinator::service {
@@ -75,6 +76,7 @@ class MessageRouter {
   const std::string coordinator_id_;
   Clients clients_;
   Imports imports_;
+  PlanLists plan_lists_;
 };
 
 }  // namespace coordinator::service

@@ -166,6 +166,9 @@ Json topic_json(common::StatusTopic topic, const StatusSources& sources) {
       return jobs_json(sources);
     case common::StatusTopic::kCache:
       return cache_json(sources);
+    case common::StatusTopic::kPlans:  // read from the store
+                                       // (coordinator/service/jobs/plan_lists.h)
+      break;
   }
   return Json::object();
 }

@@ -3,17 +3,16 @@
 #include <memory>
 
 #include "cache/store/store.h"
+#include "clients/cli/access/farm_plans.h"
 #include "clients/cli/access/plan_cache.h"
 #include "clients/cli/access/plan_source.h"
 #include "clients/cli/base/commands.h"
 #include "clients/cli/base/report.h"
-#include "common/base/cat.h"
 #include "common/plan/plan_ids.h"
 
 namespace clients {
 namespace {
 
-using common::cat;
 using common::Digest;
 using common::Result;
 
@@ -23,20 +22,21 @@ struct RevokeOptions {
   std::string reason = "revoked by hand";
 };
 
-// The full id that the digits begin, by this machine's cache.
+// The full id that the digits begin, at the farm that is named or in this machine's cache.
 Result<Digest> find_id(const RevokeOptions& options) {
   if (auto whole = Digest::parse(options.what)) return *whole;
+  if (!options.farm.farm.empty()) {
+    LFARM_ASSIGN_OR_RETURN(auto farm, connect_to_farm(options.farm));
+    return id_at_farm(*farm, options.what);
+  }
   LFARM_RETURN_IF_ERROR(common::check_plan_digits(options.what));
   LFARM_ASSIGN_OR_RETURN(auto cache, PlanCache::open({options.farm.state}));
   LFARM_ASSIGN_OR_RETURN(std::vector<cache::PlanListing> found, cache->find_by_id(options.what));
-  if (found.size() == 1) return found[0].facts.plan_id;
-  if (found.empty()) {
-    return common::invalid_input(cat("no plan of ", options.farm.state, " goes by '", options.what,
-                                     "'; 'lfarm cache ls' lists all"));
-  }
+  if (found.empty()) return not_cached(options.what);
   std::vector<Digest> ids;
   for (const cache::PlanListing& one : found) ids.push_back(one.facts.plan_id);
-  return common::ambiguous_digits(options.what, ids);
+  if (ids.size() > 1) return common::ambiguous_digits(options.what, ids);
+  return ids[0];
 }
 
 // Without a farm, straight in the store: its next coordinator tells the clients.

@@ -20,10 +20,9 @@ common::Status check_digits(const std::string& id) {
                                    "first digits are enough; 'lfarm cache ls' lists all"));
 }
 
-// From a farm elsewhere a plan can only be had by its full id.
 Result<FoundPlan> plan_of_farm(const FarmOptions& options, const std::string& id) {
-  LFARM_ASSIGN_OR_RETURN(common::Digest digest, full_id(id));
   LFARM_ASSIGN_OR_RETURN(auto client, connect_to_farm(options));
+  LFARM_ASSIGN_OR_RETURN(common::Digest digest, id_at_farm(*client, id));
   LFARM_ASSIGN_OR_RETURN(auto blob, client->blob(digest));
   if (!blob) return not_cached(id);
   LFARM_ASSIGN_OR_RETURN(PlanTrust trusted, client->trust());
@@ -32,16 +31,6 @@ Result<FoundPlan> plan_of_farm(const FarmOptions& options, const std::string& id
 }
 
 }  // namespace
-
-common::Error not_cached(const std::string& what) {
-  return common::invalid_input(cat("no plan for ", what, " is cached; 'lfarm cache ls' lists all"));
-}
-
-Result<common::Digest> full_id(const std::string& id) {
-  if (auto digest = common::Digest::parse(id)) return *digest;
-  return common::invalid_input(cat("a farm finds plans by their full id of 64 digits, not '", id,
-                                   "'; 'lfarm submit' prints it"));
-}
 
 Result<FoundPlan> plan_of_id(const FarmOptions& options, const std::string& id) {
   LFARM_RETURN_IF_ERROR(check_digits(id));

@@ -4,13 +4,12 @@
 #include <string>
 
 #include "clients/cli/access/farm_options.h"
+#include "clients/cli/access/farm_plans.h"
 #include "clients/cli/access/plan_cache.h"
 #include "common/base/result.h"
 #include "common/plan/plan.h"
 
 namespace clients {
-
-common::Error not_cached(const std::string& what);
 
 // A plan and the id by which users know it: the digest of its signed bytes.
 struct FoundPlan {
@@ -18,15 +17,12 @@ struct FoundPlan {
   common::Plan plan;
 };
 
-// The verified plan whose plan id, plan key or graph hash begins with these digits; of a farm, the
-// one with this plan id in full. kInvalidInput when there is none, or more than one, or the text is
-// no such digits: callers have looked for a file of that name before.
+// The verified plan whose plan id, plan key or graph hash begins with these digits, in the cache or
+// at the farm that the options name. kInvalidInput when there is none, or more than one, or the
+// text is no such digits: callers have looked for a file of that name before.
 common::Result<FoundPlan> plan_of_id(const FarmOptions& options, const std::string& id);
 
 // The one plan of the cache, whose ever it is, that these digits name as above.
 common::Result<cache::PlanListing> listing_of_id(PlanCache& cache, const std::string& id);
-
-// 64 hexadecimal digits, as farms elsewhere want them.
-common::Result<common::Digest> full_id(const std::string& id);
 
 }  // namespace clients

@@ -126,7 +126,7 @@ Status export_of_farm(const ExportOptions& options, PlanArchiveWriter& writer, s
       if (!pulled) return not_cached(what);
       signed_plan = pulled->signed_plan;
     } else {
-      LFARM_ASSIGN_OR_RETURN(Digest id, full_id(what));
+      LFARM_ASSIGN_OR_RETURN(Digest id, id_at_farm(*farm, what));
       LFARM_ASSIGN_OR_RETURN(auto blob, farm->blob(id));
       if (!blob) return not_cached(what);
       signed_plan = *blob;

@@ -24,19 +24,23 @@ struct PublishOptions {
   common::PlanPolicy policy;
 };
 
-Result<common::Digest> key_of(const PublishOptions& options, const std::string& epoch) {
+Result<common::Digest> key_of(const PublishOptions& options, FarmClient& farm) {
   std::error_code ignored;
-  if (!std::filesystem::exists(options.what, ignored)) return full_id(options.what);
+  if (!std::filesystem::exists(options.what, ignored)) {
+    if (auto whole = common::Digest::parse(options.what)) return *whole;
+    LFARM_ASSIGN_OR_RETURN(FarmPlan found, plan_at_farm(farm, options.what));
+    return found.key;
+  }
   LFARM_ASSIGN_OR_RETURN(Model model, load_model(options.what));
   LFARM_ASSIGN_OR_RETURN(common::Target target, target_of(options.farm));
   common::PlanKey key = common::plan_key_of(model.graph, target, options.policy.text());
-  key.epoch = epoch;
+  key.epoch = farm.compiler_epoch();
   return key.digest();
 }
 
 common::Status publish(const PublishOptions& options) {
   LFARM_ASSIGN_OR_RETURN(auto farm, connect_to_farm(options.farm));
-  LFARM_ASSIGN_OR_RETURN(common::Digest key, key_of(options, farm->compiler_epoch()));
+  LFARM_ASSIGN_OR_RETURN(common::Digest key, key_of(options, *farm));
   LFARM_ASSIGN_OR_RETURN(auto plans, farm->publish({0, key, options.tenants, options.withdraw}));
   const char* what = options.withdraw ? "is published no more" : "is published";
   for (const common::Digest& plan : plans) std::printf("plan %s %s\n", plan.hex().c_str(), what);
@@ -56,7 +60,8 @@ void declare_plan_publish(CommandLine* line) {
       [options] { return exit_code_of(publish(*options)); });
   command
       .value("plan", &options->what, "KEY|MODEL.pt2",
-             "The plan key in full, as 'lfarm submit --json' prints it, or the model")
+             "The plan's key, its id or the graph's, or a\n"
+             "beginning of one; or the model")
       .required();
   command.value("--to", &options->tenants, "TENANT", "To this tenant only; may be repeated");
   command.flag("--withdraw", &options->withdraw,

@@ -157,8 +157,8 @@ Result<PulledPlan> plan_of_id_with_objects(const VerifyOptions& options) {
     if (!found) return not_cached(options.what);
     return std::move(*found);
   }
-  LFARM_ASSIGN_OR_RETURN(common::Digest id, full_id(options.what));
   LFARM_ASSIGN_OR_RETURN(auto farm, connect_to_farm(options.farm));
+  LFARM_ASSIGN_OR_RETURN(common::Digest id, id_at_farm(*farm, options.what));
   LFARM_ASSIGN_OR_RETURN(auto blob, farm->blob(id));
   if (!blob) return not_cached(options.what);
   LFARM_ASSIGN_OR_RETURN(PlanTrust trust, farm->trust());

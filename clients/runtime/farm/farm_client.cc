@@ -391,8 +391,8 @@ Result<std::string> FarmClient::trace(uint64_t job) {
   }
 }
 
-Result<std::string> FarmClient::status(common::StatusTopic topic) {
-  common::StatusRequest request{++requests_, topic};
+Result<std::string> FarmClient::status(common::StatusTopic topic, const std::string& begins) {
+  common::StatusRequest request{++requests_, topic, begins};
   LFARM_RETURN_IF_ERROR(ask(request, {}));
   while (true) {
     LFARM_ASSIGN_OR_RETURN(auto packet, receive());

@@ -90,8 +90,8 @@ class FarmClient {
   // What a job's time went on, as JSON in the format of Chrome's trace events. kInvalidInput where
   // there is none.
   common::Result<std::string> trace(uint64_t job);
-  // JSON text.
-  common::Result<std::string> status(common::StatusTopic topic);
+  // JSON text. `begins`: of kPlans (common/wire/messages.h).
+  common::Result<std::string> status(common::StatusTopic topic, const std::string& begins = {});
   common::Status cancel(uint64_t job);
   // Withdraws a plan by its id, or those under a plan key. Returns their ids.
   common::Result<std::vector<common::Digest>> revoke(const common::Digest& id,

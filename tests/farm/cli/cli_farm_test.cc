@@ -276,6 +276,39 @@ TEST_F(CliFarm, InterruptedSubmitStopsItsFarm) {
   EXPECT_EQ(lfarm({"cache", "stats"}).wait(), 0);
 }
 
+// Digits that name several plans are answered with the ids of all, here and at a farm alike.
+TEST_F(CliFarm, AmbiguousIdsAreListed) {
+  Invocation farm = up();
+  std::string graph, ids[2];
+  for (const char* numerics : {"strict", "relaxed"}) {
+    Invocation submit =
+        lfarm({"submit", model("mlp"), "--budget", "1", "--numerics", numerics, "--json"});
+    ASSERT_EQ(submit.wait(), 0) << submit.err();
+    graph = field(submit.out(), "graph_hash");
+    ids[numerics[0] == 's' ? 0 : 1] = field(submit.out(), "plan").substr(0, 12);
+  }
+  ASSERT_EQ(graph.size(), 64u);
+  for (bool at_farm : {false, true}) {
+    for (const char* command : {"show", "export"}) {
+      std::vector<std::string> line{"plan", command, graph.substr(0, 10)};
+      if (command[0] == 'e') line.insert(line.end(), {"-o", path("plans")});
+      if (at_farm) line.insert(line.end(), {"--farm", endpoint_of(farm)});
+      Invocation asked = lfarm(line);
+      EXPECT_EQ(asked.wait(), 2) << asked.out();
+      EXPECT_NE(asked.err().find("2 plans go by '" + graph.substr(0, 10) + "'"), std::string::npos)
+          << asked.err();
+      for (const std::string& id : ids) {
+        EXPECT_NE(asked.err().find(id), std::string::npos) << asked.err();
+      }
+    }
+  }
+  Invocation none = lfarm({"plan", "show", "0123456789ab", "--farm", endpoint_of(farm)});
+  EXPECT_EQ(none.wait(), 2);
+  EXPECT_NE(none.err().find("no plan for 0123456789ab"), std::string::npos) << none.err();
+  farm.signal(SIGTERM);
+  EXPECT_EQ(farm.wait(), 0) << farm.err();
+}
+
 TEST_F(CliFarm, UpServesOtherCommands) {
   Invocation farm = up();
   Invocation submit = lfarm({"submit", model("mlp"), "--budget", "6", "--json"});
@@ -289,6 +322,14 @@ TEST_F(CliFarm, UpServesOtherCommands) {
       lfarm({"plan", "show", field(submit.out(), "plan"), "--farm", endpoint_of(farm)});
   EXPECT_EQ(remote_plan.wait(), 0) << remote_plan.err();
   EXPECT_EQ(remote_plan.out().rfind("plan " + field(submit.out(), "plan") + "\n", 0), 0u);
+  std::string plan = field(submit.out(), "plan");
+  Invocation by_digits = lfarm({"plan", "show", plan.substr(0, 12), "--farm", endpoint_of(farm),
+                                "--state", path("elsewhere")});
+  EXPECT_EQ(by_digits.wait(), 0) << by_digits.err();
+  EXPECT_EQ(by_digits.out(), remote_plan.out());
+  Invocation listed = lfarm({"cache", "ls", "--farm", endpoint_of(farm), "--state", path("none")});
+  EXPECT_NE(listed.out().find(plan.substr(0, 16)), std::string::npos)
+      << listed.out() << listed.err();
 
   Invocation status = lfarm({"status", "--json"});
   EXPECT_EQ(field(status.out(), "workers"), "2") << status.out() << status.err();

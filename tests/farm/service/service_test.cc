@@ -664,8 +664,8 @@ TEST_F(ServiceTest, EveryStatusTopicIsAnswered) {
   client.submit(scripted_graph(8), request());
   ASSERT_TRUE(converse({&worker, &client}, [&] { return worker.tasks.size() >= 2; }));
   const char* expected[] = {"\"workers\":1", "\"worker\":\"w1\"", "\"phase\":\"searching\"",
-                            "\"measurements\":"};
-  for (int topic = 0; topic < 4; ++topic) {
+                            "\"measurements\":", "{\"total\":0,\"plans\":[]}"};
+  for (int topic = 0; topic < 5; ++topic) {
     size_t replies = client.count<common::StatusReply>();
     client.send(common::StatusRequest{static_cast<uint64_t>(topic),
                                       static_cast<common::StatusTopic>(topic)});

@@ -121,7 +121,7 @@ class Maker {
                         flag() ? digest() : Digest{},
                         flag() ? digest() : Digest{}};
       case 20:
-        return StatusRequest{number(), static_cast<StatusTopic>(random_.below(4))};
+        return StatusRequest{number(), static_cast<StatusTopic>(random_.below(5)), name()};
       case 21:
         return Accepted{number(), number(), flag()};
       case 22:
@@ -420,6 +420,8 @@ TEST(WireCodec, AMessageInAVersionThatLacksItIsRefused) {
   auto decoded = decode(bytes, {1, since});
   ASSERT_FALSE(decoded.ok());
   EXPECT_EQ(decoded.error().code, Code::kInvalidInput);
+  EXPECT_EQ(introduced_in(StatusRequest{1, StatusTopic::kPlans, "ab"}), 3u);
+  EXPECT_EQ(introduced_in(StatusRequest{1, StatusTopic::kCache}), 1u);
 }
 
 // What a hello lacks that was written before its later fields were.
