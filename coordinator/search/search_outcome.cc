@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "common/ir/llir/load_time.h"
-#include "coordinator/search/cost/cost_model.h"
+#include "common/cost/kernels/cost_model.h"
 
 namespace coordinator {
 namespace {

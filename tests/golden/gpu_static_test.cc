@@ -11,8 +11,8 @@
 
 #include "common/base/cat.h"
 #include "common/cost/gpu_machine.h"
+#include "common/cost/kernels/cost_model.h"
 #include "common/schedule/kernel_nest.h"
-#include "coordinator/search/cost/cost_model.h"
 #include "tests/bench/gpu_static/plan_traffic.h"
 #include "tests/bench/gpu_static/static_kernel.h"
 #include "tests/golden/gpu_static_kernels.h"
@@ -236,7 +236,7 @@ TEST(GpuStatic, SortsTakeWhatSearchesExpect) {
     if (named.kernel.form != common::Template::kSort) continue;
     auto told = told_of(named, tools);
     ASSERT_TRUE(told.ok()) << named.name << ": " << told.error().message;
-    double expected = coordinator::predict_ns(named.kernel, {}, coordinator::device_terms(target));
+    double expected = common::predict_ns(named.kernel, {}, common::device_terms(target));
     EXPECT_GT(expected, told->predicted_ns * 0.85) << named.name;
     EXPECT_LT(expected, told->predicted_ns * 1.15) << named.name;
   }
@@ -278,7 +278,7 @@ TEST(GpuStatic, ProductsTakeWhatSearchesExpect) {
     if (!source.ok() || !has_warpgroups(*source) || source->entry.units.constant() < 132) continue;
     auto told = told_of(named, tools);
     ASSERT_TRUE(told.ok()) << named.name << ": " << told.error().message;
-    double expected = coordinator::predict_ns(named.kernel, {}, coordinator::device_terms(target));
+    double expected = common::predict_ns(named.kernel, {}, common::device_terms(target));
     EXPECT_GT(expected, told->predicted_ns * 0.85) << named.name;
     EXPECT_LT(expected, told->predicted_ns * 1.15) << named.name;
   }

@@ -295,9 +295,10 @@ MUTATIONS = [
     ("search", SEARCH + "records/kernel_times.cc", "kernel_ns[k] == 0", "false"),
     ("search", SEARCH + "space/fusion_gate.cc", "other < now_ - least", "other > now_ - least"),
     # ---- the cost model
-    ("cost model", SEARCH + "cost/cost_model.cc", "std::max(work, traffic)", "work"),
-    ("cost model", SEARCH + "cost/kernel_profile.cc", "form ? visible_share(*form, symbols) : 1", "1.0"),
-    ("cost model", SEARCH + "cost/kernel_profile.cc",
+    ("cost model", "common/cost/kernels/cpu_cost.cc",
+     "std::max(work, terms.memory.traffic_ns(profile.bytes))", "work"),
+    ("cost model", "common/cost/kernels/kernel_profile.cc", "form ? visible_share(*form, symbols) : 1", "1.0"),
+    ("cost model", "common/cost/kernels/kernel_walk.cc",
      "count(profile_.contraction_ops, times * size.steps);", None),
     ("cost model", SEARCH + "genes/effects.cc",
      "for (uint32_t point : weight.points) residuals_[point] -= step;", None),

@@ -11,7 +11,7 @@
 #include "common/plan/policy.h"
 #include "common/schedule/kernel_nest.h"
 #include "common/wire/ir_codec.h"
-#include "coordinator/search/cost/cost_model.h"
+#include "common/cost/kernels/cost_model.h"
 #include "coordinator/search/partition/assemble.h"
 #include "coordinator/search/partition/search_sizes.h"
 #include "coordinator/search/strategy/region_search.h"

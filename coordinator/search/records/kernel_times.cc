@@ -8,7 +8,7 @@
 #include "common/ir/hlir/graph_hash.h"
 #include "common/ir/llir/kernel_identity.h"
 #include "common/ir/llir/load_time.h"
-#include "coordinator/search/cost/cost_model.h"
+#include "common/cost/kernels/cost_model.h"
 #include "coordinator/search/records/rank_correlation.h"
 
 namespace coordinator {

@@ -14,6 +14,7 @@
 #include "coordinator/search/genes/effects.h"
 #include "coordinator/search/genes/kernel_traits.h"
 #include "coordinator/search/genes/schedule_space.h"
+#include "coordinator/search/records/calibration.h"
 #include "coordinator/search/records/measurement_source.h"
 
 namespace coordinator {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "coordinator/search/cost/cost_model.h"
+#include "coordinator/search/records/calibration.h"
 #include "coordinator/search/space/region_space.h"
 
 namespace coordinator {

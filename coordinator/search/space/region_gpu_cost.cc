@@ -6,9 +6,9 @@
 
 #include "common/ir/hlir/builder.h"
 #include "common/ir/hlir/sizes.h"
-#include "coordinator/search/cost/cost_model.h"
-#include "coordinator/search/cost/gpu_cost.h"
-#include "coordinator/search/cost/kernel_work.h"
+#include "common/cost/kernels/cost_model.h"
+#include "common/cost/kernels/gpu_cost.h"
+#include "common/cost/kernels/kernel_work.h"
 #include "coordinator/search/space/region_space.h"
 
 namespace coordinator {
@@ -34,7 +34,7 @@ bool begins_kernel(Op op) {
 }
 
 // The machine whose prices choose operations, whatever GPU runs them.
-const common::GpuMachine& priced_gpu() { return *device_terms({"cuda-sm_90a"}).gpu; }
+const common::GpuMachine& priced_gpu() { return *common::device_terms({"cuda-sm_90a"}).gpu; }
 
 double hard_operations(const Node& node) {
   switch (node.op) {
@@ -106,7 +106,7 @@ std::optional<bool> RegionSpace::rounds_probabilities(ClassId cls, int depth) co
 }
 
 common::Template RegionSpace::note_order(NodeId id, const std::vector<int64_t>& sizes,
-                                         KernelProfile& profile) const {
+                                         common::KernelProfile& profile) const {
   const Node& node = saturated_.heads->node(saturated_.graph->head(id));
   auto child = [&](size_t k) { return saturated_.graph->children(id)[k]; };
   if (node.op == Op::kSort) {
@@ -160,7 +160,7 @@ double RegionSpace::gathered_matrices(ClassId cls, const std::vector<int64_t>& s
 double RegionSpace::gpu_node_cost(NodeId id, const std::vector<int64_t>& sizes) const {
   const Node& node = saturated_.heads->node(saturated_.graph->head(id));
   if (node.op == Op::kContract) return gpu_contraction_cost(id, sizes);
-  KernelProfile profile;
+  common::KernelProfile profile;
   double work = common::count_elements(node.shape, sizes);
   if (node.op == Op::kReduce) {
     ClassId summed = saturated_.graph->children(id)[0];
@@ -188,7 +188,7 @@ double RegionSpace::gpu_contraction_cost(NodeId id, const std::vector<int64_t>& 
   Lowering lowering = saturated_.heads->lowering(graph.head(id));
   auto elements = [&](const common::Shape& shape) { return common::count_elements(shape, sizes); };
   auto child = [&](size_t k) { return graph.children(id)[k]; };
-  KernelProfile profile;
+  common::KernelProfile profile;
   bool is_library = lowering == Lowering::kGemm;
   common::GraphBuilder operands(region_.symbols);
   Node contraction = node;
@@ -241,7 +241,7 @@ double RegionSpace::gpu_contraction_cost(NodeId id, const std::vector<int64_t>& 
     // are as long under way.
     return kLeast + std::max({time.dram_ns, time.issue_ns, time.tensor_ns});
   }
-  const WeightedProfile whole{profile, 1};
+  const common::WeightedProfile whole{profile, 1};
   double ns = gpu_predict_ns(is_library ? common::Template::kGemm : common::Template::kTile,
                              {&whole, 1}, priced_gpu());
   if (is_library) return ns;

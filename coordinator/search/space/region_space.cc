@@ -7,12 +7,12 @@
 
 #include "common/base/cat.h"
 #include "common/base/contains.h"
+#include "common/cost/kernels/cost_model.h"
 #include "common/ir/hlir/fourier_form.h"
 #include "common/ir/hlir/tile_form.h"
 #include "common/plan/plan.h"
 #include "common/plan/policy.h"
 #include "coordinator/rules/matching/winograd_form.h"
-#include "coordinator/search/cost/cost_model.h"
 #include "coordinator/search/fusion/multi_output.h"
 #include "coordinator/search/partition/convolution_operands.h"
 #include "coordinator/search/partition/packed_panels.h"
@@ -240,7 +240,7 @@ double RegionSpace::node_cost_at(NodeId id, const std::vector<int64_t>& sizes) c
   auto elements = [&](const common::Shape& shape) { return common::count_elements(shape, sizes); };
   double work = elements(node.shape);
   if (saturated_.load_time->make(graph, id)) {
-    return kAtLoad + work * static_cast<double>(common::dtype_size(node.dtype)) * kHeldByteNs;
+    return kAtLoad + work * static_cast<double>(common::dtype_size(node.dtype)) * common::kHeldByteNs;
   }
   if (common::is_gpu(machine_)) return gpu_node_cost(id, sizes);
   auto child_shape = [&](size_t k) -> const common::Shape& {

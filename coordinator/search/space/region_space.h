@@ -11,7 +11,7 @@
 #include "common/ir/hlir/sizes.h"
 #include "coordinator/egraph/extraction.h"
 #include "coordinator/rules/saturate.h"
-#include "coordinator/search/cost/kernel_profile.h"
+#include "common/cost/kernels/kernel_profile.h"
 #include "coordinator/search/fusion/fusion.h"
 #include "coordinator/search/genes/genome.h"
 #include "coordinator/search/genes/schedule_space.h"
@@ -96,7 +96,7 @@ class RegionSpace {
   const common::Shape& shape_of(ClassId cls) const;
   // What a sort or a scatter adds to the profile, and its template; others are loops.
   common::Template note_order(NodeId node, const std::vector<int64_t>& sizes,
-                              KernelProfile& profile) const;
+                              common::KernelProfile& profile) const;
   // The machine computes what is lowered so.
   bool is_offered(Lowering lowering) const;
   // The least matrices that the class gathers from, through `depth` views and casts; 0: it gathers

@@ -6,7 +6,7 @@
 
 #include "common/base/log.h"
 #include "common/ir/llir/kernel_identity.h"
-#include "coordinator/search/cost/cost_model.h"
+#include "common/cost/kernels/cost_model.h"
 
 namespace coordinator {
 namespace {
@@ -75,7 +75,7 @@ GuidedSearch::Layout GuidedSearch::lay_out(const Genome& genome) {
     }
     if (!fused.at_load[c]) ++layout.calls[k];
   }
-  layout.held_ns = fused.held_bytes * kHeldByteNs;
+  layout.held_ns = fused.held_bytes * common::kHeldByteNs;
   return layout;
 }
 

@@ -7,8 +7,8 @@
 
 #include "common/base/cat.h"
 #include "common/wire/ir_codec.h"
-#include "coordinator/search/cost/cost_model.h"
-#include "coordinator/search/cost/kernel_profile.h"
+#include "common/cost/kernels/cost_model.h"
+#include "common/cost/kernels/kernel_profile.h"
 #include "coordinator/service/inspect/state_command.h"
 #include "coordinator/service/plans/recipe.h"
 
@@ -81,7 +81,7 @@ std::vector<CallWork> work_of(const Program& program, const std::vector<int64_t>
   std::vector<CallWork> all;
   for (const common::Call& call : program.calls) {
     const common::Kernel& kernel = program.kernels[static_cast<size_t>(call.kernel)];
-    KernelProfile profile = profile_kernel(kernel, call_symbols(call, sizes));
+    common::KernelProfile profile = profile_kernel(kernel, call_symbols(call, sizes));
     CallWork work;
     work.kernel = common::kernel_fingerprint(kernel);
     work.operation = operation_of(kernel);

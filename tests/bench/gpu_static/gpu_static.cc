@@ -17,10 +17,10 @@
 #include "clients/score/model_work.h"
 #include "common/base/cat.h"
 #include "common/base/files.h"
+#include "common/cost/kernels/cost_model.h"
 #include "common/ir/hlir/sizes.h"
 #include "common/ir/roll/roll.h"
 #include "common/schedule/kernel_nest.h"
-#include "coordinator/search/cost/cost_model.h"
 #include "coordinator/search/passes/passes.h"
 #include "tests/bench/bench.h"
 #include "tests/bench/gpu_static/plan_traffic.h"
@@ -201,7 +201,7 @@ Result<std::vector<KernelUse>> analyse(common::Program program, const StaticOpti
     KernelUse& use = it->second;
     if (is_new) {
       const common::Kernel& kernel = program.kernels[static_cast<size_t>(call.kernel)];
-      std::vector<int64_t> symbols = coordinator::call_symbols(call, sizes);
+      std::vector<int64_t> symbols = common::call_symbols(call, sizes);
       auto [found, is_unknown] =
           known.try_emplace({common::kernel_fingerprint(kernel), symbols, traffic.calls[c].bytes,
                              traffic.calls[c].written});
@@ -209,8 +209,7 @@ Result<std::vector<KernelUse>> analyse(common::Program program, const StaticOpti
         KernelUse& made = found->second;
         LFARM_ASSIGN_OR_RETURN(made.kernel,
                                static_kernel(kernel, symbols, traffic.calls[c], tools));
-        made.search_ns =
-            coordinator::predict_ns(kernel, symbols, coordinator::device_terms(target));
+        made.search_ns = common::predict_ns(kernel, symbols, common::device_terms(target));
         made.spread = schedule_spread(kernel, common::machine_of(target), machine);
       }
       use = found->second;

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "common/cost/kernels/cost_model.h"
 #include "common/ir/hlir/sizes.h"
 #include "common/ir/llir/body_traffic.h"
 #include "common/ir/llir/load_time.h"
-#include "coordinator/search/cost/cost_model.h"
 
 namespace bench {
 namespace {
@@ -32,7 +32,7 @@ PlanTraffic plan_traffic(const common::Program& program, const std::vector<int64
   for (size_t c = 0; c < program.calls.size(); ++c) {
     const common::Call& call = program.calls[c];
     const Graph& body = program.kernels[at(call.kernel)].body;
-    std::vector<int64_t> symbols = coordinator::call_symbols(call, sizes);
+    std::vector<int64_t> symbols = common::call_symbols(call, sizes);
     std::vector<double> read = common::bytes_read(body, symbols);
     std::vector<double> written = common::bytes_written(body, symbols);
     CallTraffic moved;

@@ -3,17 +3,16 @@
 #include <cmath>
 #include <map>
 
+#include "common/cost/kernels/cost_model.h"
+#include "common/cost/kernels/gpu_nest_times.h"
 #include "common/ir/llir/load_time.h"
-#include "coordinator/search/cost/cost_model.h"
-#include "coordinator/search/cost/gpu_nest_times.h"
 
 namespace bench {
 namespace {
 
 class PredictedDevice {
  public:
-  explicit PredictedDevice(const common::Target& target)
-      : terms_(coordinator::device_terms(target)) {}
+  explicit PredictedDevice(const common::Target& target) : terms_(common::device_terms(target)) {}
 
   coordinator::CandidateResult measure(const coordinator::CandidateTask& task) {
     const common::Program& program = task.payload.program;
@@ -46,19 +45,18 @@ class PredictedDevice {
   double predict(const common::Kernel& kernel, const common::Call& call,
                  const std::vector<common::WeightedSizes>& sizes) const {
     // Times of nests are over all sizes.
-    if (coordinator::has_nest_times(kernel)) {
-      return coordinator::predict_ns(kernel, coordinator::call_symbols(call, sizes[0].sizes),
-                                     terms_);
+    if (common::has_nest_times(kernel)) {
+      return common::predict_ns(kernel, common::call_symbols(call, sizes[0].sizes), terms_);
     }
     double ns = 0;
     for (const common::WeightedSizes& each : sizes) {
-      std::vector<int64_t> symbols = coordinator::call_symbols(call, each.sizes);
-      ns += each.weight * coordinator::predict_ns(kernel, symbols, terms_);
+      std::vector<int64_t> symbols = common::call_symbols(call, each.sizes);
+      ns += each.weight * common::predict_ns(kernel, symbols, terms_);
     }
     return ns;
   }
 
-  const coordinator::DeviceTerms& terms_;
+  const common::DeviceTerms& terms_;
   std::map<common::Digest, double> known_;
 };
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <vector>
 
-#include "coordinator/search/cost/gpu_nest_times.h"
+#include "common/cost/kernels/gpu_nest_times.h"
 
 namespace bench {
 namespace {
@@ -28,7 +28,7 @@ ScheduleSpread schedule_spread(const common::Kernel& kernel, common::Machine mac
                                const common::GpuMachine& product) {
   ScheduleSpread spread;
   if (kernel.form != common::Template::kLoops) return spread;
-  coordinator::GpuNestTimes times(kernel.form, kernel.body, product);
+  common::GpuNestTimes times(kernel.form, kernel.body, product);
   double best = 0, worst = 0;
   for (const common::Schedule& schedule : schedules_of(kernel.form, machine)) {
     double ns = times.predict_ns(schedule);

@@ -4,13 +4,13 @@
 #include <cmath>
 
 #include "common/base/cat.h"
+#include "common/cost/kernels/kernel_profile.h"
 #include "common/cuda/cubin.h"
 #include "common/cuda/sass.h"
 #include "common/ir/hlir/sizes.h"
 #include "common/ir/llir/body_traffic.h"
 #include "common/ir/llir/horizontal.h"
 #include "common/ir/llir/in_place.h"
-#include "coordinator/search/cost/kernel_profile.h"
 #include "tests/bench/gpu_static/steering_values.h"
 #include "tests/emulator/accesses/access_run.h"
 
@@ -279,7 +279,7 @@ common::Result<StaticKernel> static_kernel(const common::Kernel& kernel,
   result.facts.dram_bytes = traffic.bytes;
   result.facts.written_bytes = traffic.written;
   result.asked_bytes = traffic.asked;
-  coordinator::KernelProfile profile = coordinator::profile_kernel(kernel, symbols);
+  common::KernelProfile profile = common::profile_kernel(kernel, symbols);
   result.products = 2 * profile.contraction_ops;
   result.operations = result.products + profile.simple_ops + profile.row_ops + profile.hard_ops;
   result.floor_ns = std::max(traffic.least / machine.dram_bytes_per_ns,

@@ -6,10 +6,10 @@
 
 #include "common/base/cat.h"
 #include "common/base/clock.h"
+#include "common/cost/kernels/cost_model.h"
 #include "common/ir/roll/roll.h"
 #include "common/runtime/interpreter/interpreter.h"
 #include "common/runtime/tensor/synthetic.h"
-#include "coordinator/search/cost/cost_model.h"
 #include "coordinator/search/partition/regions.h"
 #include "tests/unit/search/program_interpreter.h"
 

@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "common/base/contains.h"
-#include "coordinator/search/cost/cost_model.h"
+#include "common/cost/kernels/cost_model.h"
 #include "tests/bench/bench.h"
 #include "tests/bench/search/search_graphs.h"
 #include "tests/bench/search/simulated_device.h"

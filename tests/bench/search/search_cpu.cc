@@ -6,8 +6,8 @@
 #include <limits>
 #include <map>
 
+#include "common/cost/kernels/cost_model.h"
 #include "common/ir/hlir/sizes.h"
-#include "coordinator/search/cost/cost_model.h"
 #include "coordinator/search/records/rank_correlation.h"
 #include "tests/bench/bench.h"
 #include "tests/bench/search/cpu_device.h"
@@ -111,7 +111,7 @@ std::string escaped(const std::string& text) {
 // it took, with the reading of a clock.
 void print_kernels(const SearchGraph& graph, const common::Target& target,
                    const std::map<const common::Graph*, std::vector<Timed>>& regions) {
-  const coordinator::DeviceTerms& terms = coordinator::device_terms(target);
+  const common::DeviceTerms& terms = common::device_terms(target);
   for (const auto& [region, candidates] : regions) {
     for (const Timed& timed : candidates) {
       const common::Program& program = timed.task.payload.program;
@@ -126,8 +126,8 @@ void print_kernels(const SearchGraph& graph, const common::Target& target,
         auto k = static_cast<size_t>(program.calls[c].kernel);
         if (k >= timed.kernels.size() || timed.kernels[k] == 0) continue;  // it runs at load only
         const common::Kernel& kernel = program.kernels[k];
-        double ns = coordinator::predict_ns(
-            kernel, coordinator::call_symbols(program.calls[c], sizes), terms);
+        double ns =
+            common::predict_ns(kernel, common::call_symbols(program.calls[c], sizes), terms);
         std::printf("%s{\"predicted_ns\":%.1f,\"measured_ns\":%.1f,\"text\":\"%s\"}", comma, ns,
                     timed.kernels[k], escaped(common::print(kernel)).c_str());
         comma = ",";

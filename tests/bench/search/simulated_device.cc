@@ -6,9 +6,9 @@
 
 #include "common/base/contains.h"
 #include "common/base/random.h"
+#include "common/cost/kernels/cost_model.h"
 #include "common/ir/hlir/gemm_form.h"
 #include "common/ir/llir/load_time.h"
-#include "coordinator/search/cost/cost_model.h"
 
 namespace bench {
 namespace {
@@ -289,7 +289,7 @@ double SimulatedDevice::true_ns(const common::Program& program, const std::vecto
     auto k = static_cast<size_t>(call.kernel);
     if (times[k] < 0) {
       times[k] = kernel_ns(common::kernel_fingerprint(program.kernels[k]), program.kernels[k],
-                           coordinator::call_symbols(call, sizes));
+                           common::call_symbols(call, sizes));
     }
     total += times[k];
   }
@@ -312,7 +312,7 @@ coordinator::CandidateResult SimulatedDevice::measure(const coordinator::Candida
     common::Digest fingerprint = common::kernel_fingerprint(program.kernels[k]);
     result.report.kernels[k].fingerprint = fingerprint;
     if (at_load[c]) continue;
-    double ns = kernel_ns(fingerprint, program.kernels[k], coordinator::call_symbols(call, sizes));
+    double ns = kernel_ns(fingerprint, program.kernels[k], common::call_symbols(call, sizes));
     uint64_t draw = common::combine64(noise_.seed, fingerprint.prefix64());
     if (noise_.fresh) draw = common::combine64(draw, task.id);
     common::Random random(draw);

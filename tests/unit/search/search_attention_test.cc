@@ -7,12 +7,12 @@
 
 #include "clients/pt2/translate.h"
 #include "common/base/clock.h"
+#include "common/cost/kernels/cost_model.h"
 #include "common/ir/hlir/attention_form.h"
 #include "common/ir/hlir/builder.h"
 #include "common/ir/hlir/text.h"
 #include "common/ir/roll/roll.h"
 #include "common/runtime/interpreter/interpreter.h"
-#include "coordinator/search/cost/cost_model.h"
 #include "coordinator/search/partition/regions.h"
 #include "coordinator/search/space/region_space.h"
 #include "coordinator/search/strategy/region_search.h"
@@ -132,7 +132,7 @@ TEST(AttentionSearch, AWindowIsReadAndNothingElse) {
       ASSERT_TRUE(form.has_value());
       EXPECT_EQ(form->last.size(), 1U);
       EXPECT_EQ(form->first.size(), window == 0 ? 0U : 1U);
-      predicted[window == 0 ? 0 : 1] = predict_ns(kernel, {}, device_terms({"cpu"}));
+      predicted[window == 0 ? 0 : 1] = predict_ns(kernel, {}, common::device_terms({"cpu"}));
     }
   }
   EXPECT_LT(predicted[1], predicted[0] / 4);
@@ -151,7 +151,7 @@ TEST(AttentionSearch, SmallBlocksOfRowsAreSlow) {
       if (kernel.form != Template::kAttention) continue;
       auto ns = [&](int64_t rows) {
         kernel.schedule = {{"rows", rows}};
-        return predict_ns(kernel, {}, device_terms({target}));
+        return predict_ns(kernel, {}, common::device_terms({target}));
       };
       EXPECT_GT(ns(8), 1.2 * ns(64)) << target;
     }
@@ -168,7 +168,7 @@ TEST(AttentionSearch, ScoresThatAreNeededElsewhereAreStored) {
 
 TEST(AttentionSearch, IsPredictedToBeTheFastestOfTheSeeds) {
   common::SteadyClock clock;
-  const DeviceTerms& terms = device_terms({"cpu"});
+  const common::DeviceTerms& terms = common::device_terms({"cpu"});
   for (bool causal : {false, true}) {
     for (int length : {128, 512, 2048}) {
       Heads a;

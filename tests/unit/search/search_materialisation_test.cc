@@ -5,11 +5,11 @@
 #include <algorithm>
 
 #include "common/base/clock.h"
+#include "common/cost/kernels/cost_model.h"
 #include "common/ir/hlir/builder.h"
 #include "common/ir/hlir/text.h"
 #include "common/ir/llir/horizontal.h"
 #include "common/runtime/interpreter/interpreter.h"
-#include "coordinator/search/cost/cost_model.h"
 #include "coordinator/search/fusion/fusion.h"
 #include "coordinator/search/fusion/launches.h"
 #include "coordinator/search/fusion/multi_output.h"
@@ -353,9 +353,9 @@ TEST(Launches, OnAProcessorSmallUpdatesAreOne) {
   EXPECT_EQ(shared.kernels[1].form, common::Template::kLoops) << "it is large";
   // One launch less than each by itself, and the same work.
   auto predicted = [](const Program& program, size_t kernel) {
-    return predict_ns(program.kernels[kernel], {}, device_terms({"cpu-x86_64-avx2"}));
+    return predict_ns(program.kernels[kernel], {}, common::device_terms({"cpu-x86_64-avx2"}));
   };
-  double launch = device_terms({"cpu-x86_64-avx2"}).launch_ns;
+  double launch = common::device_terms({"cpu-x86_64-avx2"}).launch.kernel_ns;
   double alone = 2 * predicted(apart, 0) + predicted(apart, 1);
   EXPECT_NEAR(predicted(shared, 0), alone - 2 * launch, 0.05 * alone);
 }

@@ -2,8 +2,8 @@
 // miss what a schedule costs.
 #include <gtest/gtest.h>
 
+#include "common/cost/kernels/cost_model.h"
 #include "common/ir/hlir/builder.h"
-#include "coordinator/search/cost/cost_model.h"
 
 namespace coordinator {
 namespace {
@@ -28,12 +28,12 @@ Graph finish(GraphBuilder& b, IrNode output) {
   return b.finish();
 }
 
-KernelProfile profile_of(const Graph& body) {
-  return profile_kernel({Template::kLoops, {}, body}, {});
+common::KernelProfile profile_of(const Graph& body) {
+  return common::profile_kernel({Template::kLoops, {}, body}, {});
 }
 
 double predicted(const Graph& body, const common::Schedule& schedule) {
-  return predict_ns({Template::kLoops, schedule, body}, {}, device_terms({"cpu"}));
+  return common::predict_ns({Template::kLoops, schedule, body}, {}, common::device_terms({"cpu"}));
 }
 
 // Rows of 32 with an operand that all share, so that rows are loops of their own.
@@ -46,7 +46,7 @@ Graph exponentials_of_rows() {
 TEST(Profile, LoopsOverWhatLiesInOrderAreOne) {
   GraphBuilder b;
   Graph body = finish(b, b.unary(UnaryOp::kExp, input(b, {64, 32})));
-  KernelProfile profile = profile_of(body);
+  common::KernelProfile profile = profile_of(body);
   ASSERT_EQ(profile.loops.size(), 1);
   EXPECT_EQ(profile.loops[0].extent, 64 * 32);
   EXPECT_EQ(profile.loops[0].runs, 1);
@@ -82,11 +82,11 @@ TEST(Profile, SumsOverOuterAxesEndOnceAnInnerRow) {
 TEST(Profile, SumsOfColumnsGoSideBySide) {
   GraphBuilder b;
   Graph body = finish(b, b.reduce(ReduceOp::kSum, input(b, {32, 64}), {0}));
-  KernelProfile profile = profile_of(body);
+  common::KernelProfile profile = profile_of(body);
   EXPECT_EQ(profile.row_sums, 0);
   EXPECT_EQ(profile.row_ops, 0);
   EXPECT_EQ(profile.simple_ops, 32 * 64);
-  for (const LoopWork& work : profile.loops) EXPECT_EQ(work.jumps, 0);
+  for (const common::LoopWork& work : profile.loops) EXPECT_EQ(work.jumps, 0);
 }
 
 TEST(Profile, WhatARowAsksForTwiceIsComputedTwiceUnlessItIsKept) {
@@ -97,9 +97,9 @@ TEST(Profile, WhatARowAsksForTwiceIsComputedTwiceUnlessItIsKept) {
   EXPECT_GT(predicted(body, {{"stage", 0}}), predicted(body, {}) * 1.2);
 }
 
-double jumps_of(const KernelProfile& profile) {
+double jumps_of(const common::KernelProfile& profile) {
   double sum = 0;
-  for (const LoopWork& work : profile.loops) sum += work.runs * work.extent * work.jumps;
+  for (const common::LoopWork& work : profile.loops) sum += work.runs * work.extent * work.jumps;
   return sum;
 }
 
@@ -143,7 +143,7 @@ TEST(Profile, OutputsOfRowsAndOfElementsShareTheirOuterLoops) {
   b.output(b.unary(UnaryOp::kLog, b.unsqueeze(sum, 2)));
   b.output(sum);
   double steps = 0;
-  for (const LoopWork& work : profile_of(b.finish()).loops) {
+  for (const common::LoopWork& work : profile_of(b.finish()).loops) {
     if (work.extent == 33) steps += work.runs * work.extent * work.functions;
   }
   EXPECT_EQ(steps, 4 * 6 * 33);
@@ -155,7 +155,7 @@ TEST(Profile, ShortRowsAreSortedByInsertionAndLongOnesByDigits) {
     IrNode x = input(b, {2, length});
     Graph body = finish(
         b, b.raw({common::Op::kSort, DType::kInt64, b.shape(x), {x}, common::SortAttr{1, false}}));
-    return predict_ns({Template::kSort, {}, body}, {}, device_terms({"cpu"}));
+    return common::predict_ns({Template::kSort, {}, body}, {}, common::device_terms({"cpu"}));
   };
   EXPECT_GT(sorted(40), sorted(10) * 4);
   EXPECT_LT(sorted(400), sorted(100) * 4);
@@ -175,7 +175,8 @@ TEST(Profile, LinesShareTheSumsOfWhatTheySort) {
                  common::SoftmaxAttr{axis, false}});
     }
     Graph body = finish(b, b.sort_indices(x, 1, true));
-    return predict_ns({Template::kSort, {}, body}, {}, device_terms({"cuda-sm_90a"}));
+    return common::predict_ns({Template::kSort, {}, body}, {},
+                              common::device_terms({"cuda-sm_90a"}));
   };
   EXPECT_LT(sorted(1), sorted(-1) * 1.5);
   EXPECT_GT(sorted(0), sorted(-1) * 5);
@@ -211,7 +212,7 @@ TEST(Profiles, RowsOfASkinnyProductAreComputedForEachColumn) {
     return finish(b, y);
   };
   auto ns = [](const Graph& body, const common::Schedule& schedule) {
-    return predict_ns({Template::kTile, schedule, body}, {}, device_terms({"cpu"}));
+    return common::predict_ns({Template::kTile, schedule, body}, {}, common::device_terms({"cpu"}));
   };
   const common::Schedule packed = {{"mr", 1}};
   EXPECT_GT(ns(product(2, true), {}), 3 * ns(product(2, false), {}));
@@ -230,7 +231,7 @@ Graph product_of(int64_t rows, int64_t columns, int64_t steps) {
 }
 
 double tile_time(const Graph& body, const common::Schedule& schedule, const char* target) {
-  return predict_ns({Template::kTile, schedule, body}, {}, device_terms({target}));
+  return common::predict_ns({Template::kTile, schedule, body}, {}, common::device_terms({target}));
 }
 
 // 16 sums of 8 numbers do not fit into 16 registers beside what they are made of; as many sums of

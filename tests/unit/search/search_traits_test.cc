@@ -6,7 +6,7 @@
 #include <set>
 #include <string_view>
 
-#include "coordinator/search/cost/cost_model.h"
+#include "common/cost/kernels/cost_model.h"
 #include "coordinator/search/genes/kernel_traits.h"
 
 namespace coordinator {
@@ -14,7 +14,7 @@ namespace {
 
 using common::Template;
 
-KernelTraits traits(Template form, const DeviceTerms& terms, uint64_t body) {
+KernelTraits traits(Template form, const common::DeviceTerms& terms, uint64_t body) {
   KernelTraits t;
   t.profiles = {{{}, 1}};
   t.form = form;
@@ -46,7 +46,7 @@ EffectTable learned(const KernelTraits& body, size_t p, size_t best) {
 
 TEST(Traits, EveryParameterTeachesLaterSearches) {
   for (const char* target : {"cpu-x86_64-avx512", "cuda-sm_90a"}) {
-    const DeviceTerms& terms = device_terms({target});
+    const common::DeviceTerms& terms = common::device_terms({target});
     for (int f = 0; f < common::kTemplateCount; ++f) {
       auto form = static_cast<Template>(f);
       KernelTraits measured = traits(form, terms, 1), another = traits(form, terms, 2);
@@ -69,9 +69,9 @@ TEST(Traits, EveryParameterTeachesLaterSearches) {
 
 // An attention of few rows on a GPU: its blocks decide how often it waits for memory.
 TEST(Traits, PredictionsOfAttentionFollowTheSchedule) {
-  const DeviceTerms& terms = device_terms({"cuda-sm_90a"});
+  const common::DeviceTerms& terms = common::device_terms({"cuda-sm_90a"});
   KernelTraits t = traits(Template::kAttention, terms, 1);
-  KernelProfile profile;
+  common::KernelProfile profile;
   profile.attention.rows = 4;
   profile.attention.is_half = true;
   profile.attention.batch = 8;

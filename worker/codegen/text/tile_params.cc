@@ -2,9 +2,13 @@
 
 #include <algorithm>
 
+#include "common/schedule/cpu_tile.h"
+
 namespace worker {
 
 using common::Expr;
+using common::kTileBlockColumns;
+using common::kTileBlockRows;
 using common::Schedule;
 using common::Template;
 using common::TileProblem;
@@ -54,9 +58,9 @@ TileParams with_blocks(TileParams t, const TileProblem& problem, const Schedule&
   }
   // Small units where they cost nothing, so that they are shared out evenly.
   bool packs_nothing = in_place.columns && in_place.rows(t);
-  int64_t columns = packs_nothing ? 2 * t.nr : 256;
-  int64_t rows = packs_nothing ? 96 : 512;
-  int64_t block_rows = 96;
+  int64_t columns = packs_nothing ? 2 * t.nr : kTileBlockColumns;
+  int64_t rows = packs_nothing ? kTileBlockRows : 512;
+  int64_t block_rows = kTileBlockRows;
   if (in_place.columns && !packs_nothing) {
     // Rows are packed for many columns at once, and shared out where those make few units.
     columns = kPackedColumns;

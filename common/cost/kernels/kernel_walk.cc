@@ -1,36 +1,27 @@
-// Long because one class walks every kind of node, and all of it shares where the walk stands.
-#include "coordinator/search/cost/kernel_profile.h"
+#include "common/cost/kernels/kernel_walk.h"
 
 #include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>
-#include <tuple>
 #include <utility>
 
 #include "common/base/contains.h"
-#include "common/ir/hlir/attention_form.h"
+#include "common/cost/kernels/kernel_work.h"
+#include "common/cost/kernels/operation_cost.h"
+#include "common/cost/kernels/profile_loops.h"
 #include "common/ir/hlir/sizes.h"
 #include "common/ir/hlir/tile_form.h"
 #include "common/ir/llir/body_traffic.h"
 #include "common/ir/llir/fallback_form.h"
 #include "common/ir/llir/grouped_form.h"
-#include "common/ir/llir/horizontal.h"
-#include "coordinator/search/cost/kernel_work.h"
-#include "coordinator/search/cost/operation_cost.h"
 
-namespace coordinator {
+namespace common {
 namespace {
 
-using common::Expr;
-using common::Graph;
-using common::Node;
-using common::NodeId;
-using common::Op;
-using common::Var;
-
 using Indices = std::vector<Expr>;
-using Order = std::vector<size_t>;  // loops from outside in
+using Order = LoopOrder;
+using Place = ProfileLoops::Place;
 
 // In float32 vector units compute what is hard; in float64 a library does, one by one.
 constexpr double kLibrary = 15;
@@ -41,58 +32,67 @@ struct Layout {
   bool lanes = false;  // reductions of neighbours side by side, the outputs' last loop innermost
 };
 
+// The first output's loops, and how else a generator may arrange them.
+struct OutputLoops {
+  Order order;                    // as they come
+  std::vector<char> merges = {};  // whether loops k and k + 1 may be one
+  // Orders in which a reduction that is repeated in the loops as they come would not be.
+  std::set<Order> wishes = {};
+  bool wants_lanes = false;
+};
+
 // The walk of one layout.
 class Walk {
  public:
   Walk(const Graph& body, const std::vector<int64_t>& symbols, const Layout* layout)
-      : body_(body), symbols_(symbols), layout_(layout), reductions_(reduction_depths(body)) {}
+      : body_(body),
+        symbols_(symbols),
+        layout_(layout),
+        reductions_(reduction_depths(body)),
+        loops_(symbols) {}
 
   KernelProfile run() {
-    for (double bytes : common::bytes_read(body_, symbols_)) profile_.moved_bytes += bytes;
-    for (double bytes : common::bytes_written(body_, symbols_)) profile_.moved_bytes += bytes;
+    for (double bytes : bytes_read(body_, symbols_)) profile_.moved_bytes += bytes;
+    for (double bytes : bytes_written(body_, symbols_)) profile_.moved_bytes += bytes;
     for (const auto& input : body_.inputs) {
-      profile_.bytes += common::count_bytes(input.dtype, input.shape, symbols_);
+      profile_.bytes += count_bytes(input.dtype, input.shape, symbols_);
     }
     std::map<std::vector<int64_t>, Indices> nests;
     size_t prefix = shared_prefix(body_);
     Indices shared;
     for (const auto& output : body_.outputs) {
       const Node& node = body_.node(output.node);
-      profile_.bytes += common::count_bytes(node.dtype, node.shape, symbols_);
+      profile_.bytes += count_bytes(node.dtype, node.shape, symbols_);
       std::vector<int64_t> sizes;
       for (const Expr& size : node.shape) sizes.push_back(size.evaluate(symbols_));
       auto [nest, is_new] = nests.emplace(sizes, Indices{});
       if (is_new) {
         // Axes that all outputs begin with have one loop each.
         auto cut = node.shape.begin() + static_cast<std::ptrdiff_t>(prefix);
-        if (nests.size() == 1) shared = open(common::Shape(node.shape.begin(), cut));
+        if (nests.size() == 1) shared = loops_.open(Shape(node.shape.begin(), cut));
         nest->second = shared;
-        for (const Expr& index : open(common::Shape(cut, node.shape.end()))) {
+        for (const Expr& index : loops_.open(Shape(cut, node.shape.end()))) {
           nest->second.push_back(index);
         }
       }
       Order order = order_of(nest->second);
       if (is_new && nests.size() == 1) {
-        first_ = order;
-        merges_.assign(order.empty() ? 0 : order.size() - 1, 1);
+        first_.order = order;
+        first_.merges.assign(order.empty() ? 0 : order.size() - 1, 1);
       }
       // Outputs that share outer loops share what is computed in them.
-      nest_ = prefix > 0 || order.empty() ? 0 : order.front();
+      computed_.enter(prefix > 0 || order.empty() ? 0 : order.front());
       has_own_loops_ = node.shape.size() > prefix;
-      if (layout_ != nullptr && order == first_) order = layout_->order;
+      if (layout_ != nullptr && order == first_.order) order = layout_->order;
       Context here{order, true};
       demand(output.node, nest->second, here);
       add(nest->second, here, &LoopWork::simple, 1);  // the store
     }
-    if (nests.size() == 1 && (layout_ == nullptr || layout_->order == first_)) merge();
+    if (nests.size() == 1 && (layout_ == nullptr || layout_->order == first_.order)) merge();
     return profile_;
   }
 
-  // The outputs' loops as they come, and the orders in which a reduction that is repeated in them
-  // would not be.
-  const Order& first() const { return first_; }
-  const std::set<Order>& wishes() const { return wishes_; }
-  bool wants_lanes() const { return wants_lanes_; }
+  const OutputLoops& output_loops() const { return first_; }
 
  private:
   struct Context {
@@ -101,61 +101,6 @@ class Walk {
     bool is_gathered = false;  // read at places that are not known before
     bool is_spread = false;    // in a row so short that a compiler takes many rows at once instead
   };
-
-  Indices open(const common::Shape& shape) {
-    Indices indices;
-    for (const Expr& size : shape) {
-      double extent = size_of(size);
-      if (extent <= 1) {
-        indices.emplace_back(0);
-        continue;
-      }
-      indices.push_back(Expr::index(static_cast<int>(extents_.size())));
-      extents_.push_back(extent);
-    }
-    return indices;
-  }
-  static Order order_of(const Indices& indices) {
-    Order order;
-    for (const Expr& e : indices) {
-      if (auto v = e.as_var()) order.push_back(static_cast<size_t>(v->id));
-    }
-    return order;
-  }
-
-  double size_of(const Expr& size) const {
-    return static_cast<double>(std::max<int64_t>(1, size.evaluate(symbols_)));
-  }
-
-  std::vector<char> uses(const Indices& indices) const {
-    std::vector<char> used(extents_.size(), 0);
-    for (const Expr& e : indices) {
-      e.visit_vars([&](Var v) {
-        if (v.kind == Var::Kind::kIndex) used[static_cast<size_t>(v.id)] = 1;
-      });
-    }
-    return used;
-  }
-
-  // How many of the order's loops are around a value, and how often it is computed.
-  struct Place {
-    size_t depth = 0;
-    double times = 1;
-    bool is_innermost = false;
-  };
-  Place place(const Indices& indices, const Order& order) const {
-    std::vector<char> used = uses(indices);
-    Place p;
-    double prefix = 1;
-    for (size_t k = 0; k < order.size(); ++k) {
-      prefix *= extents_[order[k]];
-      if (used[order[k]] == 0) continue;
-      p.depth = k + 1;
-      p.times = prefix;
-    }
-    p.is_innermost = p.depth != 0 && p.depth == order.size();
-    return p;
-  }
 
   // What is computed again is no part of the work that there is.
   void count(double& total, double times) const {
@@ -170,13 +115,13 @@ class Walk {
   }
 
   void add(const Indices& indices, const Context& at, double LoopWork::*kind, double weight) {
-    Place p = place(indices, at.order);
+    Place p = loops_.place(indices, at.order);
     LoopWork work;
     work.runs = p.times;
     work.is_repeated = repeats_;
     work.is_by_columns = by_columns_;
     if (p.is_innermost) {
-      work.extent = extents_[at.order.back()];
+      work.extent = loops_.extent(at.order.back());
       work.runs = p.times / work.extent;
       work.is_scheduled = at.is_output;
     }
@@ -194,9 +139,12 @@ class Walk {
 
   // The innermost loops are one where whatever they read lies in their order.
   void merge() {
-    if (first_.empty()) return;
-    double inner = extents_[first_.back()], more = 1;
-    for (size_t k = merges_.size(); k-- > 0 && merges_[k] != 0;) more *= extents_[first_[k]];
+    const Order& order = first_.order;
+    if (order.empty()) return;
+    double inner = loops_.extent(order.back()), more = 1;
+    for (size_t k = first_.merges.size(); k-- > 0 && first_.merges[k] != 0;) {
+      more *= loops_.extent(order[k]);
+    }
     for (LoopWork& work : profile_.loops) {
       if (!work.is_scheduled || work.extent != inner) continue;
       work.extent *= more;
@@ -207,16 +155,13 @@ class Walk {
   void demand(NodeId id, const Indices& indices, const Context& at) {
     const Node& node = body_.node(id);
     if (node.op == Op::kView) return demand_view(node, indices, at);
-    Place p = place(indices, at.order);
+    Place p = loops_.place(indices, at.order);
     double times = p.times;
     size_t loop = p.is_innermost ? at.order.back() + 1 : 0;
-    double& most = demanded_[{nest_, id, loop}];
-    if (most >= times) return;  // computed as often already, and kept
-    most = times;
-    double& known = known_[{nest_, id}];
+    if (computed_.is_kept(id, loop, times)) return;
     // What is only read is read again: rows are kept of what was computed.
-    bool repeats = known >= times && node.op != Op::kInput && node.op != Op::kGather;
-    known = std::max(known, times);
+    bool is_read = node.op == Op::kInput || node.op == Op::kGather;
+    bool repeats = computed_.was_computed(id, times) && !is_read;
     if (repeats && loop == 0) return;
     bool around = std::exchange(repeats_, repeats_ || repeats);
     compute(id, indices, at, times);
@@ -267,7 +212,7 @@ class Walk {
       bool is_aligned =
           node.op != Op::kFourier && body_.node(operand).shape.size() == indices.size();
       Indices own;
-      if (!is_aligned) own = open(body_.node(operand).shape);
+      if (!is_aligned) own = loops_.open(body_.node(operand).shape);
       demand(operand, is_aligned ? indices : own, is_aligned ? at : Context{order_of(own), false});
     }
   }
@@ -276,7 +221,7 @@ class Walk {
   // its neighbours go with it, through memory.
   void note_scan(const Node& node, double times) {
     constexpr double kWaits = 10, kBeside = 1.5;
-    auto axis = static_cast<size_t>(common::attr<common::ScanAttr>(node).axis);
+    auto axis = static_cast<size_t>(attr<ScanAttr>(node).axis);
     count(profile_.row_ops, times * (axis + 1 == node.shape.size() ? kWaits : kBeside));
   }
 
@@ -289,13 +234,13 @@ class Walk {
 
   void note_operation(const Node& node, const Indices& indices, const Context& at, double times) {
     OperationCost cost = operation_cost(node);
-    double weight = cost.weight * (common::dtype_size(node.dtype) == 8 ? 2 : 1);
+    double weight = cost.weight * (dtype_size(node.dtype) == 8 ? 2 : 1);
     if (cost.hardness == Hardness::kSimple) {
       count(profile_.simple_ops, times);
       if (node.op == Op::kSelect) return add(indices, at, &LoopWork::choices, weight);
       return add(indices, at, &LoopWork::simple, weight);
     }
-    bool is_double = node.dtype == common::DType::kFloat64;
+    bool is_double = node.dtype == DType::kFloat64;
     count(profile_.hard_ops, times * (is_double ? kLibrary : 1));
     if (cost.hardness == Hardness::kDivision) return add(indices, at, &LoopWork::divisions, weight);
     add(indices, at, is_double ? &LoopWork::calls : &LoopWork::functions, is_double ? 1 : weight);
@@ -303,17 +248,17 @@ class Walk {
 
   static Indices through(const Node& view, const Indices& indices) {
     Indices seen;
-    for (const Expr& e : common::attr<common::ViewAttr>(view).view.index) {
+    for (const Expr& e : attr<ViewAttr>(view).view.index) {
       seen.push_back(at_indices(e, indices));
     }
     return seen;
   }
 
   void demand_view(const Node& node, const Indices& indices, const Context& at) {
-    const common::View& view = common::attr<common::ViewAttr>(node).view;
+    const View& view = attr<ViewAttr>(node).view;
     if (!view.valid.empty()) {
       add(indices, at, &LoopWork::simple, 3);  // a vector of conditions masks what is read
-      std::fill(merges_.begin(), merges_.end(), 0);
+      std::fill(first_.merges.begin(), first_.merges.end(), 0);
     }
     demand(node.operands[0], through(node, indices), at);
   }
@@ -326,7 +271,7 @@ class Walk {
 
   template <class Offset>
   void note_merges(Offset offset) {
-    std::vector<int64_t> loops(extents_.size(), 0);
+    std::vector<int64_t> loops(loops_.count(), 0);
     int64_t begin = offset(loops);
     auto stride = [&](size_t loop) {
       loops[loop] = 1;
@@ -334,9 +279,10 @@ class Walk {
       loops[loop] = 0;
       return step;
     };
-    for (size_t k = 0; k < merges_.size(); ++k) {
-      auto extent = static_cast<int64_t>(extents_[first_[k + 1]]);
-      if (stride(first_[k]) != stride(first_[k + 1]) * extent) merges_[k] = 0;
+    for (size_t k = 0; k < first_.merges.size(); ++k) {
+      size_t outer = first_.order[k], inner = first_.order[k + 1];
+      auto extent = static_cast<int64_t>(loops_.extent(inner));
+      if (stride(outer) != stride(inner) * extent) first_.merges[k] = 0;
     }
   }
 
@@ -350,15 +296,15 @@ class Walk {
       return sum;
     };
     note_merges(offset_at);
-    Place p = place(indices, at.order);
+    Place p = loops_.place(indices, at.order);
     if (!p.is_innermost) return add(indices, at, &LoopWork::simple, 1);
     size_t last = at.order.back();
-    std::vector<int64_t> loops(extents_.size(), 0);
+    std::vector<int64_t> loops(loops_.count(), 0);
     auto offset = [&](int64_t step) {
       loops[last] = step;
       return offset_at(loops);
     };
-    auto end = static_cast<int64_t>(extents_[last]) - 1;
+    auto end = static_cast<int64_t>(loops_.extent(last)) - 1;
     int64_t begin = offset(0);
     int64_t stride = offset(1) - begin;
     if (offset(end) - begin != stride * end || offset(end / 2) - begin != stride * (end / 2)) {
@@ -383,7 +329,7 @@ class Walk {
       if (body_.node(operand).shape.size() != indices.size()) is_leaf = true;
     }
     if (is_leaf) {
-      std::vector<char> used = uses(indices);
+      std::vector<char> used = loops_.uses(indices);
       for (size_t loop = 0; loop < used.size(); ++loop) {
         if (used[loop] != 0) loops.insert(loop);
       }
@@ -404,7 +350,7 @@ class Walk {
     Expr anywhere;
     for (size_t loop : found_by) anywhere += Expr::index(static_cast<int>(loop));
     Indices seen;
-    for (const common::Coordinate& c : common::attr<common::GatherAttr>(node).coordinates) {
+    for (const Coordinate& c : attr<GatherAttr>(node).coordinates) {
       seen.push_back(c.slot >= 0 ? anywhere : at_indices(c.expr, indices));
     }
     bool by_elements = !at.order.empty() && found_by.count(at.order.back()) != 0;
@@ -413,7 +359,7 @@ class Walk {
       add(indices, at, &LoopWork::jumps, 1);
       add(indices, at, &LoopWork::simple, 8);  // the place, eight bytes wide, is held inside
     } else {
-      count(profile_.random_reads, place({anywhere}, at.order).times);
+      count(profile_.random_reads, loops_.place({anywhere}, at.order).times);
     }
     if (body_.node(node.operands[0]).op == Op::kInput && by_elements) return;
     Context within = at;
@@ -424,31 +370,31 @@ class Walk {
   // What the base holds already stays where it is; the rest is done once an update.
   void demand_scatter(const Node& node, const Indices& indices, const Context& at) {
     demand(node.operands[0], indices, at);
-    Indices updates = open(body_.node(node.operands[1]).shape);
+    Indices updates = loops_.open(body_.node(node.operands[1]).shape);
     Context inner{order_of(updates), false};
-    count(profile_.random_reads, place(updates, inner.order).times);
+    count(profile_.random_reads, loops_.place(updates, inner.order).times);
     for (size_t k = 1; k < node.operands.size(); ++k) demand(node.operands[k], updates, inner);
   }
 
   void demand_reduce(const Node& node, const Indices& indices, const Context& at) {
-    const auto& axes = common::attr<common::ReduceAttr>(node).axes;
+    const auto& axes = attr<ReduceAttr>(node).axes;
     const Node& operand = body_.node(node.operands[0]);
     Indices inner;
     Order loops;
     size_t kept = 0;
     for (size_t k = 0; k < operand.shape.size(); ++k) {
-      if (!common::contains(axes, static_cast<int>(k))) {
+      if (!contains(axes, static_cast<int>(k))) {
         inner.push_back(indices[kept++]);
         continue;
       }
-      Indices own = open({operand.shape[k]});
+      Indices own = loops_.open({operand.shape[k]});
       for (size_t loop : order_of(own)) loops.push_back(loop);
       inner.push_back(own[0]);
     }
-    Place p = place(indices, at.order);
+    Place p = loops_.place(indices, at.order);
     if (at.is_output) wish(indices, at.order);
     bool in_lanes = at.is_output && !at.is_gathered && p.is_innermost && has_own_loops_;
-    wants_lanes_ = wants_lanes_ || in_lanes;
+    first_.wants_lanes = first_.wants_lanes || in_lanes;
     in_lanes = in_lanes && layout_ != nullptr && layout_->lanes;
     Context within{Order(at.order.begin(), at.order.begin() + static_cast<std::ptrdiff_t>(p.depth)),
                    false};
@@ -456,24 +402,22 @@ class Walk {
     within.order.insert(within.order.end(), loops.begin(), loops.end());
     if (in_lanes) within.order.push_back(at.order.back());
     double length = 1;
-    for (size_t loop : loops) length *= extents_[loop];
+    for (size_t loop : loops) length *= loops_.extent(loop);
     double steps = p.times * length;
     within.is_spread = at.is_output && p.is_innermost && has_own_loops_ && !in_lanes &&
                        length > 1 && length <= kWrittenOut;
     count(in_lanes ? profile_.simple_ops : profile_.row_ops, steps);
     // Positions are selected along with values, eight bytes each. Numbers become whole ones of the
     // same order, among which NaN is the greatest.
-    common::ReduceOp op = common::attr<common::ReduceAttr>(node).op;
-    bool is_position = op == common::ReduceOp::kArgmax || op == common::ReduceOp::kArgmin;
-    bool is_ordered = (op == common::ReduceOp::kMax || op == common::ReduceOp::kMin) &&
-                      common::is_float(node.dtype);
+    ReduceOp op = attr<ReduceAttr>(node).op;
+    bool is_position = op == ReduceOp::kArgmax || op == ReduceOp::kArgmin;
+    bool is_ordered = (op == ReduceOp::kMax || op == ReduceOp::kMin) && is_float(node.dtype);
     // Sums of anything but products are carried in float64.
-    bool is_product = operand.op == Op::kBinary &&
-                      common::attr<common::BinaryAttr>(operand).op == common::BinaryOp::kMul;
-    bool is_wide = common::dtype_size(node.dtype) == 8;
-    bool is_carried = op == common::ReduceOp::kSum && !is_product && !in_lanes;
+    bool is_product = operand.op == Op::kBinary && attr<BinaryAttr>(operand).op == BinaryOp::kMul;
+    bool is_wide = dtype_size(node.dtype) == 8;
+    bool is_carried = op == ReduceOp::kSum && !is_product && !in_lanes;
     if (!in_lanes && !loops.empty()) {
-      double row = extents_[loops.back()];
+      double row = loops_.extent(loops.back());
       count_rows((is_position ? 3 : is_carried ? 2 : 1) * steps / row, row);
     }
     double weight = is_position ? 9 : is_ordered ? 4 : is_wide || is_carried ? 2 : 1;
@@ -482,7 +426,7 @@ class Walk {
       // of their own whose lengths a compiler does not know.
       weight += 2;
       add(indices, at, &LoopWork::simple, 3);
-      count(profile_.lane_blocks, p.times / extents_[at.order.back()]);
+      count(profile_.lane_blocks, p.times / loops_.extent(at.order.back()));
     }
     add(inner, within, &LoopWork::simple, weight);
     demand(node.operands[0], inner, within);
@@ -490,15 +434,15 @@ class Walk {
 
   // The loops that the value depends on first: then it is computed once for all the others.
   void wish(const Indices& indices, const Order& order) {
-    if (order != first_ || shared_prefix(body_) != 0) return;
-    std::vector<char> used = uses(indices);
+    if (order != first_.order || shared_prefix(body_) != 0) return;
+    std::vector<char> used = loops_.uses(indices);
     Order first;
     for (char wanted : {1, 0}) {
       for (size_t loop : order) {
         if (used[loop] == wanted) first.push_back(loop);
       }
     }
-    if (first != order && first.back() == order.back()) wishes_.insert(first);
+    if (first != order && first.back() == order.back()) first_.wishes.insert(first);
   }
 
   void demand_contract(const Node& node, double times) {
@@ -507,15 +451,14 @@ class Walk {
     profile_.contraction = size;
     count(profile_.contraction_ops, times * size.steps);
     // Of matrices that rows choose among, each is read as it is.
-    const auto grouped =
-        common::has_row_order(node)
-            ? common::grouped_form(body_, static_cast<NodeId>(&node - body_.nodes.data()))
-            : std::nullopt;
+    const auto grouped = has_row_order(node)
+                             ? grouped_form(body_, static_cast<NodeId>(&node - body_.nodes.data()))
+                             : std::nullopt;
     // Operands are packed once, not read once per product.
     for (size_t k = 0; k < node.operands.size(); ++k) {
       NodeId operand = node.operands[k];
       if (grouped && static_cast<size_t>(grouped->matrices) == k) continue;
-      Indices packed = open(body_.node(operand).shape);
+      Indices packed = loops_.open(body_.node(operand).shape);
       demand(operand, packed, {order_of(packed), false});
     }
     demand_by_columns(node);
@@ -523,17 +466,17 @@ class Walk {
 
   // What the rows of a skinny product cost where they are not packed.
   void demand_by_columns(const Node& node) {
-    common::TileProblem problem = common::tile_problem(body_, node);
-    if (!common::has_few_rows(problem) || common::has_row_order(node)) return;
-    const auto& c = common::attr<common::ContractAttr>(node);
+    TileProblem problem = tile_problem(body_, node);
+    if (!has_few_rows(problem) || has_row_order(node)) return;
+    const auto& c = attr<ContractAttr>(node);
     const std::vector<int>& labels = problem.swapped ? c.a : c.b;
     NodeId columns = node.operands[problem.swapped ? 0 : 1];
     NodeId rows = node.operands[problem.swapped ? 1 : 0];
     bool along_sums = body_.node(columns).op == Op::kInput && !labels.empty() &&
-                      common::contains(problem.k, labels.back());
+                      contains(problem.k, labels.back());
     if (!along_sums && !problem.m_size.is_constant(1)) return;
-    Order order = order_of(open({problem.n_size}));
-    Indices walked = open(body_.node(rows).shape);
+    Order order = order_of(loops_.open({problem.n_size}));
+    Indices walked = loops_.open(body_.node(rows).shape);
     for (size_t loop : order_of(walked)) order.push_back(loop);
     bool around = std::exchange(repeats_, true);
     by_columns_ = true;
@@ -547,24 +490,23 @@ class Walk {
     count(is_softmax ? profile_.hard_ops : profile_.simple_ops, 2 * times);
     count(profile_.simple_ops, 2 * times);
     size_t rank = node.shape.size();
-    size_t axis = is_softmax
-                      ? static_cast<size_t>(common::attr<common::SoftmaxAttr>(node).axis)
-                      : rank - static_cast<size_t>(common::attr<common::NormAttr>(node).axes);
+    size_t axis = is_softmax ? static_cast<size_t>(attr<SoftmaxAttr>(node).axis)
+                             : rank - static_cast<size_t>(attr<NormAttr>(node).axes);
     // The statistics, a row at a time, and then each element.
     Indices outer = indices, inner = indices;
     Order loops;
     for (size_t k = axis; k < (is_softmax ? axis + 1 : rank); ++k) {
-      Indices own = open({node.shape[k]});
+      Indices own = loops_.open({node.shape[k]});
       for (size_t loop : order_of(own)) loops.push_back(loop);
       inner[k] = own[0];
       outer[k] = 0;
     }
-    Place p = place(outer, at.order);
+    Place p = loops_.place(outer, at.order);
     Context within{Order(at.order.begin(), at.order.begin() + static_cast<std::ptrdiff_t>(p.depth)),
                    false};
     within.order.insert(within.order.end(), loops.begin(), loops.end());
     double length = 1;
-    for (size_t loop : loops) length *= extents_[loop];
+    for (size_t loop : loops) length *= loops_.extent(loop);
     count_rows(2 * p.times, length);
     add(inner, within, &LoopWork::simple, 4);
     if (is_softmax) {
@@ -585,31 +527,29 @@ class Walk {
   const Layout* layout_;
   std::vector<int> reductions_;  // by node: how many one after the other it waits for, with its own
   KernelProfile profile_;
-  std::vector<double> extents_;  // of all loops
-  size_t nest_ = 0;              // of the present output: its outermost loop, 0 of shared ones
+  ProfileLoops loops_;
+  OutputLoops first_;
+  ComputedValues computed_;
   bool repeats_ = false;
   bool by_columns_ = false;
-  std::map<std::tuple<size_t, NodeId, size_t>, double> demanded_;  // in a nest, by innermost loop
   std::set<std::vector<NodeId>> transformed_;
-  std::map<std::pair<size_t, NodeId>, double> known_;  // whatever the loop
-  Order first_;                                        // the first output's loops
-  std::vector<char> merges_;  // whether loops k and k + 1 of them may be one
-  std::set<Order> wishes_;
-  bool wants_lanes_ = false;
   bool has_own_loops_ = true;  // the present output, beside those shared with all others
 };
 
-// Of the layouts that a generator tries, the cheapest.
-KernelProfile walk(const Graph& body, const std::vector<int64_t>& symbols, bool is_loops) {
+}  // namespace
+
+KernelProfile walk_body(const Graph& body, const std::vector<int64_t>& symbols,
+                        bool tries_layouts) {
   Walk plain(body, symbols, nullptr);
   KernelProfile best = plain.run();
-  if (!is_loops) return best;
+  if (!tries_layouts) return best;
   double least = effort(best);
   std::vector<Layout> layouts;
-  if (plain.wants_lanes()) layouts.push_back({plain.first(), true});
-  for (const Order& order : plain.wishes()) {
+  const OutputLoops& loops = plain.output_loops();
+  if (loops.wants_lanes) layouts.push_back({loops.order, true});
+  for (const Order& order : loops.wishes) {
     layouts.push_back({order, false});
-    if (plain.wants_lanes()) layouts.push_back({order, true});
+    if (loops.wants_lanes) layouts.push_back({order, true});
   }
   constexpr size_t kTried = 5;
   if (layouts.size() > kTried) layouts.resize(kTried);
@@ -623,58 +563,4 @@ KernelProfile walk(const Graph& body, const std::vector<int64_t>& symbols, bool 
   return best;
 }
 
-// A launch of several parts does what they do, one after the other.
-KernelProfile profile_parts(const common::Kernel& kernel, const std::vector<int64_t>& symbols) {
-  KernelProfile sum;
-  const auto parts = common::horizontal_parts(kernel.body);
-  for (size_t k = 0; k < parts.size(); ++k) {
-    common::Kernel part = common::horizontal_part(kernel, parts, k);
-    KernelProfile one = profile_kernel(part, symbols);
-    for (double OperationCounts::*count :
-         {&OperationCounts::simple_ops, &OperationCounts::row_ops, &OperationCounts::hard_ops,
-          &OperationCounts::contraction_ops, &OperationCounts::random_reads,
-          &OperationCounts::folded_reads, &OperationCounts::sort_steps,
-          &OperationCounts::sort_turns, &OperationCounts::transform_steps,
-          &OperationCounts::transform_products}) {
-      sum.*count += one.*count;
-    }
-    sum.moved_bytes += one.moved_bytes;
-    sum.longest_sum = std::max(sum.longest_sum, one.longest_sum);
-    sum.row_sums += one.row_sums;
-    sum.lane_blocks += one.lane_blocks;
-    if (one.contraction.steps > 1) sum.contraction = one.contraction;
-    sum.loops.insert(sum.loops.end(), one.loops.begin(), one.loops.end());
-  }
-  for (const auto& input : kernel.body.inputs) {
-    sum.bytes += common::count_bytes(input.dtype, input.shape, symbols);
-  }
-  for (const auto& output : kernel.body.outputs) {
-    const Node& node = kernel.body.node(output.node);
-    sum.bytes += common::count_bytes(node.dtype, node.shape, symbols);
-  }
-  return sum;
-}
-
-}  // namespace
-
-KernelProfile profile_kernel(const common::Kernel& kernel, const std::vector<int64_t>& symbols) {
-  if (kernel.form == common::Template::kHorizontal) return profile_parts(kernel, symbols);
-  bool is_loops = kernel.form == common::Template::kLoops;
-  KernelProfile profile = walk(kernel.body, symbols, is_loops);
-  note_transforms(kernel.body, symbols, profile);
-  profile.longest_sum = longest_sum(kernel, symbols);
-  if (kernel.form == common::Template::kTile) {
-    profile.tile = common::tile_shape(kernel.body, symbols);
-  }
-  if (kernel.form != common::Template::kAttention) return profile;
-  auto form = common::attention_form(kernel.body);
-  double share = form ? visible_share(*form, symbols) : 1;
-  if (form) profile.attention = attention_size(kernel, *form, symbols);
-  profile.contraction_ops *= share;
-  profile.hard_ops *= share;
-  profile.simple_ops *= share;
-  for (LoopWork& work : profile.loops) work.runs *= share;
-  return profile;
-}
-
-}  // namespace coordinator
+}  // namespace common

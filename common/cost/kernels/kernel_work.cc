@@ -1,4 +1,4 @@
-#include "coordinator/search/cost/kernel_work.h"
+#include "common/cost/kernels/kernel_work.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,32 +11,27 @@
 #include "common/ir/hlir/tile_form.h"
 #include "common/ir/llir/grouped_form.h"
 
-namespace coordinator {
-
-using common::Graph;
-using common::Node;
-using common::NodeId;
-using common::Op;
+namespace common {
 
 namespace {
 
-double size_of(const common::Expr& size, const std::vector<int64_t>& symbols) {
+double size_of(const Expr& size, const std::vector<int64_t>& symbols) {
   return static_cast<double>(std::max<int64_t>(1, size.evaluate(symbols)));
 }
 
 // A value of 16 bits, or one that only its type has changed since it was.
 bool is_half_value(const Graph& body, NodeId id) {
   const Node& node = body.node(id);
-  if (common::is_half(node.dtype)) return true;
+  if (is_half(node.dtype)) return true;
   bool is_moved = node.op == Op::kCast || node.op == Op::kView || node.op == Op::kGather;
   return is_moved && is_half_value(body, node.operands[0]);
 }
 
 // Whether a view's conditions are that its positions lie in the input, and others read zero: as
 // windows of images with a border have them.
-bool is_bordered(const common::View& view, const common::Shape& input) {
+bool is_bordered(const View& view, const Shape& input) {
   if (!view.valid.empty() && view.fill != 0) return false;
-  return std::all_of(view.valid.begin(), view.valid.end(), [&](const common::Validity& v) {
+  return std::all_of(view.valid.begin(), view.valid.end(), [&](const Validity& v) {
     for (size_t d = 0; d < input.size(); ++d) {
       if (v.value == view.index[d] && v.bound == input[d]) return true;
     }
@@ -47,11 +42,11 @@ bool is_bordered(const common::View& view, const common::Shape& input) {
 // An input of 16 bits, or what views and casts make of one.
 bool is_half_input(const Graph& body, NodeId id) {
   const Node& node = body.node(id);
-  if (node.op == Op::kInput) return common::is_half(node.dtype);
+  if (node.op == Op::kInput) return is_half(node.dtype);
   if (node.op != Op::kCast && node.op != Op::kView) return false;
   // The copy engine fills the border of images with zeros.
-  bool is_moved = node.op == Op::kCast || is_bordered(common::attr<common::ViewAttr>(node).view,
-                                                      body.node(node.operands[0]).shape);
+  bool is_moved = node.op == Op::kCast ||
+                  is_bordered(attr<ViewAttr>(node).view, body.node(node.operands[0]).shape);
   return is_moved && is_half_input(body, node.operands[0]);
 }
 
@@ -85,18 +80,18 @@ bool reads_border(const Graph& body, NodeId id) {
   const std::set<NodeId> nodes = computed_by(body, id);
   return std::any_of(nodes.begin(), nodes.end(), [&](NodeId one) {
     const Node& node = body.node(one);
-    return node.op == Op::kView && !common::attr<common::ViewAttr>(node).view.valid.empty();
+    return node.op == Op::kView && !attr<ViewAttr>(node).view.valid.empty();
   });
 }
 
 }  // namespace
 
 size_t shared_prefix(const Graph& body) {
-  const common::Shape& first = body.node(body.outputs[0].node).shape;
+  const Shape& first = body.node(body.outputs[0].node).shape;
   size_t prefix = first.size();
   bool differs = false;
   for (const auto& output : body.outputs) {
-    const common::Shape& shape = body.node(output.node).shape;
+    const Shape& shape = body.node(output.node).shape;
     if (shape == first) continue;
     differs = true;
     auto end = std::mismatch(first.begin(), first.end(), shape.begin(), shape.end()).first;
@@ -119,12 +114,12 @@ std::vector<int> reduction_depths(const Graph& body) {
 
 ContractionSize contraction_size(const Graph& body, const Node& node,
                                  const std::vector<int64_t>& symbols) {
-  common::TileProblem problem = common::tile_problem(body, node);
+  TileProblem problem = tile_problem(body, node);
   ContractionSize size;
-  size.is_wide = common::dtype_size(node.dtype) == 8;
+  size.is_wide = dtype_size(node.dtype) == 8;
   const Node& left = body.node(node.operands[0]);
   const Node& right = body.node(node.operands[1]);
-  size.is_short = left.dtype == common::DType::kBfloat16 && right.dtype == common::DType::kBfloat16;
+  size.is_short = left.dtype == DType::kBfloat16 && right.dtype == DType::kBfloat16;
   size.is_half = is_half_value(body, node.operands[0]) && is_half_value(body, node.operands[1]);
   size.is_copied = is_half_input(body, node.operands[0]) && is_half_input(body, node.operands[1]);
   size.has_border = reads_border(body, node.operands[0]) || reads_border(body, node.operands[1]);
@@ -134,9 +129,9 @@ ContractionSize contraction_size(const Graph& body, const Node& node,
   size.rows = size_of(problem.m_size, symbols);
   size.columns = size_of(problem.n_size, symbols);
   size.steps = size_of(problem.k_size, symbols);
-  if (!common::has_row_order(node)) return size;
+  if (!has_row_order(node)) return size;
   auto id = static_cast<NodeId>(&node - body.nodes.data());
-  if (auto form = common::grouped_form(body, id)) {
+  if (auto form = grouped_form(body, id)) {
     size.rows = std::exchange(size.batch, 1);
     size.groups = size_of(form->groups, symbols);
     const NodeId rows = node.operands[static_cast<size_t>(1 - form->matrices)];
@@ -147,7 +142,7 @@ ContractionSize contraction_size(const Graph& body, const Node& node,
   return size;
 }
 
-AttentionSize attention_size(const common::Kernel& kernel, const common::AttentionForm& form,
+AttentionSize attention_size(const Kernel& kernel, const AttentionForm& form,
                              const std::vector<int64_t>& symbols) {
   const Graph& body = kernel.body;
   auto is_half = [&](NodeId product, int other) {
@@ -156,11 +151,9 @@ AttentionSize attention_size(const common::Kernel& kernel, const common::Attenti
   AttentionSize size;
   size.rows = size_of(form.size(form.rows), symbols);
   size.normalises_first =
-      !form.scales_rows ||
-      common::schedule_value(kernel.schedule, common::Template::kAttention, "online") == 0;
-  size.rounds =
-      form.rounds_to.has_value() &&
-      common::schedule_value(kernel.schedule, common::Template::kAttention, "online") != 0;
+      !form.scales_rows || schedule_value(kernel.schedule, Template::kAttention, "online") == 0;
+  size.rounds = form.rounds_to.has_value() &&
+                schedule_value(kernel.schedule, Template::kAttention, "online") != 0;
   size.seen = visible_share(form, symbols);
   auto operations = [&](NodeId product, int operand) {
     return computed_operations(body, body.node(product).operands[static_cast<size_t>(operand)]);
@@ -182,45 +175,43 @@ SortWork sort_work(const Graph& body, const Node& node, double elements,
                    const std::vector<int64_t>& symbols) {
   constexpr double kShort = 48, kDigits = 8, kCounts = 256;
   const Node& operand = body.node(node.operands[0]);
-  auto axis = static_cast<size_t>(common::attr<common::SortAttr>(node).axis);
+  auto axis = static_cast<size_t>(attr<SortAttr>(node).axis);
   double length = size_of(operand.shape[axis], symbols);
   double rows = elements / length;
   if (length <= kShort) return {rows * length * length / 4, elements};
-  double digits = std::min(kDigits, static_cast<double>(common::dtype_size(operand.dtype)));
+  double digits = std::min(kDigits, static_cast<double>(dtype_size(operand.dtype)));
   double moved = 8 * length + 3 * kCounts, counted = 2 * length;
   return {rows * (kDigits * counted + digits * moved), 0};
 }
 
 SortSize sort_size(const Graph& body, const Node& node, const std::vector<int64_t>& symbols) {
   const Node& key = body.node(node.operands[0]);
-  const auto axis = static_cast<size_t>(common::attr<common::SortAttr>(node).axis);
-  const common::Expr& length = key.shape[axis];
+  const auto axis = static_cast<size_t>(attr<SortAttr>(node).axis);
+  const Expr& length = key.shape[axis];
   SortSize size;
   size.length = size_of(length, symbols);
-  size.lines = common::count_elements(key.shape, symbols) / size.length;
-  size.blocks = common::sort_blocks(key.dtype, common::Bounds(body.symbols, {}).upper(length));
+  size.lines = count_elements(key.shape, symbols) / size.length;
+  size.blocks = sort_blocks(key.dtype, Bounds(body.symbols, {}).upper(length));
   return size;
 }
 
 namespace {
 
 double sum_length(const Graph& body, const Node& sum, const std::vector<int64_t>& symbols) {
-  const common::Shape& operand = body.node(sum.operands[0]).shape;
-  double elements = common::count_elements(operand, symbols);
-  double rows = sum.op == Op::kReduce
-                    ? common::count_elements(sum.shape, symbols)
-                    : elements / common::count_elements({operand.back()}, symbols);
+  const Shape& operand = body.node(sum.operands[0]).shape;
+  double elements = count_elements(operand, symbols);
+  double rows = sum.op == Op::kReduce ? count_elements(sum.shape, symbols)
+                                      : elements / count_elements({operand.back()}, symbols);
   return elements / std::max(1.0, rows);
 }
 
 // Whether a softmax or a norm computes its sums along the axis that the output sorts or scans.
 bool is_along_axis(const Graph& body, const Node& node) {
   const Node& output = body.node(body.outputs[0].node);
-  int axis = output.op == Op::kSort ? common::attr<common::SortAttr>(output).axis
-                                    : common::attr<common::ScanAttr>(output).axis;
-  if (node.op == Op::kSoftmax) return common::attr<common::SoftmaxAttr>(node).axis == axis;
+  int axis = output.op == Op::kSort ? attr<SortAttr>(output).axis : attr<ScanAttr>(output).axis;
+  if (node.op == Op::kSoftmax) return attr<SoftmaxAttr>(node).axis == axis;
   int rank = static_cast<int>(node.shape.size());
-  return node.op == Op::kNorm && axis >= rank - common::attr<common::NormAttr>(node).axes;
+  return node.op == Op::kNorm && axis >= rank - attr<NormAttr>(node).axes;
 }
 
 // Nodes whose elements a line of the output is made of, one of each for an element.
@@ -230,7 +221,7 @@ std::vector<char> along_line(const Graph& body) {
   for (NodeId operand : output.operands) along[static_cast<size_t>(operand)] = 1;
   for (size_t id = body.nodes.size(); id-- > 0;) {
     const Node& node = body.nodes[id];
-    if (along[id] == 0 || !common::is_elementwise(node.op)) continue;
+    if (along[id] == 0 || !is_elementwise(node.op)) continue;
     for (NodeId operand : node.operands) along[static_cast<size_t>(operand)] = 1;
   }
   return along;
@@ -243,15 +234,15 @@ double line_threads(const Graph& body, const std::vector<int64_t>& symbols) {
   if (output.op == Op::kSort) {
     return static_cast<double>(sort_size(body, output, symbols).blocks.key_threads());
   }
-  auto axis = static_cast<size_t>(common::attr<common::ScanAttr>(output).axis);
+  auto axis = static_cast<size_t>(attr<ScanAttr>(output).axis);
   return axis + 1 == output.shape.size() ? kScan : 1;
 }
 
 }  // namespace
 
-double longest_sum(const common::Kernel& kernel, const std::vector<int64_t>& symbols) {
+double longest_sum(const Kernel& kernel, const std::vector<int64_t>& symbols) {
   const Graph& body = kernel.body;
-  bool has_lines = kernel.form == common::Template::kSort || kernel.form == common::Template::kScan;
+  bool has_lines = kernel.form == Template::kSort || kernel.form == Template::kScan;
   std::vector<char> along = has_lines ? along_line(body) : std::vector<char>(body.nodes.size(), 0);
   double threads = has_lines ? line_threads(body, symbols) : 1;
   double longest = 0;
@@ -279,7 +270,7 @@ double effort(const KernelProfile& profile) {
   return sum;
 }
 
-double visible_share(const common::AttentionForm& form, const std::vector<int64_t>& symbols) {
+double visible_share(const AttentionForm& form, const std::vector<int64_t>& symbols) {
   constexpr int64_t kSamples = 8;
   if (!form.keeps_zero || (form.first.empty() && form.last.empty())) return 1;
   int64_t keys = form.label_size[static_cast<size_t>(form.key)].evaluate(symbols);
@@ -291,8 +282,8 @@ double visible_share(const common::AttentionForm& form, const std::vector<int64_
       indices[static_cast<size_t>(label)] = size * (2 * k + 1) / (2 * kSamples);
     }
     int64_t first = 0, last = keys - 1;
-    for (const common::Expr& e : form.first) first = std::max(first, e.evaluate(symbols, indices));
-    for (const common::Expr& e : form.last) last = std::min(last, e.evaluate(symbols, indices));
+    for (const Expr& e : form.first) first = std::max(first, e.evaluate(symbols, indices));
+    for (const Expr& e : form.last) last = std::min(last, e.evaluate(symbols, indices));
     seen += static_cast<double>(std::max<int64_t>(0, last + 1 - first));
   }
   return seen / static_cast<double>(std::max<int64_t>(1, keys) * kSamples);
@@ -300,11 +291,11 @@ double visible_share(const common::AttentionForm& form, const std::vector<int64_
 
 void note_transforms(const Graph& body, const std::vector<int64_t>& symbols,
                      KernelProfile& profile) {
-  auto form = common::fourier_form(body);
+  auto form = fourier_form(body);
   for (size_t i = 0; i < body.nodes.size(); ++i) {
     const Node& node = body.nodes[i];
     if (node.op != Op::kFourier) continue;
-    double frequencies = common::count_elements(node.shape, symbols);
+    double frequencies = count_elements(node.shape, symbols);
     double points = size_of(body.node(node.operands[0]).shape.back(), symbols);
     auto parts = static_cast<double>(node.operands.size());
     profile.transform_products += frequencies * points * parts;
@@ -315,11 +306,11 @@ void note_transforms(const Graph& body, const std::vector<int64_t>& symbols,
   }
 }
 
-common::Expr at_indices(const common::Expr& e, const std::vector<common::Expr>& indices) {
-  return e.substitute([&](common::Var v) -> common::Expr {
-    if (v.kind != common::Var::Kind::kIndex) return common::Expr::var(v);
+Expr at_indices(const Expr& e, const std::vector<Expr>& indices) {
+  return e.substitute([&](Var v) -> Expr {
+    if (v.kind != Var::Kind::kIndex) return Expr::var(v);
     return indices[static_cast<size_t>(v.id)];
   });
 }
 
-}  // namespace coordinator
+}  // namespace common

@@ -1,12 +1,12 @@
 // What work takes on processors: one table a kind of vector unit.
 #pragma once
 
+#include "common/cost/kernels/device_terms.h"
 #include "common/plan/plan.h"
-#include "coordinator/search/cost/cost_model.h"
 
-namespace coordinator {
+namespace common {
 
 // Those of the target's vectors; of "cpu" and other names, of AVX-512.
-const DeviceTerms& cpu_terms(const common::Target& target);
+const DeviceTerms& cpu_terms(const Target& target);
 
-}  // namespace coordinator
+}  // namespace common

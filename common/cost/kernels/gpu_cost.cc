@@ -1,4 +1,4 @@
-#include "coordinator/search/cost/gpu_cost.h"
+#include "common/cost/kernels/gpu_cost.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,11 +10,8 @@
 #include "common/schedule/grouped_blocks.h"
 #include "common/schedule/product_blocks.h"
 
-namespace coordinator {
+namespace common {
 namespace {
-
-using common::GpuKernelFacts;
-using common::Template;
 
 // Thread instructions of a profile's operations; a transcendental function takes some twenty.
 constexpr double kSimple = 1.2, kHard = 20, kTransform = 6;
@@ -27,11 +24,11 @@ constexpr double kLibraryTensor = 0.75, kLibrarySingle = 0.8, kLibraryBytes = 0.
 // Of attention of many rows, in half precision and in others, which threads multiply. What is
 // multiplied where probabilities are in two parts, over where they are rounded.
 constexpr double kAttentionTensor = 0.4, kAttentionByThreads = 0.08, kSplit = 1.5;
-// An attention of at most kAttentionRows rows whose blocks decode_blocks() does not choose: in each
+// An attention of at most kDecodeRows rows whose blocks decode_blocks() does not choose: in each
 // pass a block walks the keys of a group of heads, kStepKeys of them in kKeyStepClocks. Thread
 // instructions are kOnePass for each byte of keys and values where one pass is enough, else
 // kByThreads for each multiply-add and pass.
-constexpr double kAttentionRows = 8, kStepKeys = 64, kKeyStepClocks = 1500, kOnePass = 6,
+constexpr double kDecodeRows = 8, kStepKeys = 64, kKeyStepClocks = 1500, kOnePass = 6,
                  kByThreads = 6;
 // At most so many rows are multiplied by reading the matrix once, at memory's speed.
 constexpr double kFewRows = 4;
@@ -62,11 +59,11 @@ double repeated_bytes(const KernelProfile& profile) {
 
 // Whether one pass computes it, whose blocks are known.
 bool is_decode(const AttentionSize& size) {
-  return size.rows <= kAttentionRows && size.is_half && !size.normalises_first &&
+  return size.rows <= kDecodeRows && size.is_half && !size.normalises_first &&
          std::min({size.batch, size.rows, size.keys, size.depth, size.width}) >= 1;
 }
 
-common::DecodeShape decode_shape(const AttentionSize& size) {
+DecodeShape decode_shape(const AttentionSize& size) {
   return {whole(size.batch), whole(size.rows), whole(size.keys), whole(size.depth),
           whole(size.width)};
 }
@@ -78,26 +75,25 @@ bool is_decode(Template form, std::span<const WeightedProfile> profiles) {
                      [](const WeightedProfile& each) { return is_decode(each.profile.attention); });
 }
 
-common::DecodeBlocks blocks_of(std::span<const WeightedProfile> profiles,
-                               const common::GpuMachine& machine, const BlockSchedule& schedule) {
-  std::vector<common::WeightedShape> shapes;
+DecodeBlocks blocks_of(std::span<const WeightedProfile> profiles, const GpuMachine& machine,
+                       const BlockSchedule& schedule) {
+  std::vector<WeightedShape> shapes;
   for (const WeightedProfile& each : profiles) {
     shapes.push_back({decode_shape(each.profile.attention), each.weight});
   }
-  return common::decode_blocks(shapes,
-                               common::given_decode_blocks(schedule.block_keys, schedule.splits),
-                               static_cast<int64_t>(machine.processors));
+  return decode_blocks(shapes, given_decode_blocks(schedule.block_keys, schedule.splits),
+                       static_cast<int64_t>(machine.processors));
 }
 
-GpuKernelFacts attention_facts(const KernelProfile& profile, const common::DecodeBlocks& blocks) {
-  GpuKernelFacts f = common::decode_facts(decode_shape(profile.attention), blocks);
+GpuKernelFacts attention_facts(const KernelProfile& profile, const DecodeBlocks& blocks) {
+  GpuKernelFacts f = decode_facts(decode_shape(profile.attention), blocks);
   f.dram_bytes = std::max(f.dram_bytes, profile.moved_bytes);
   return f;
 }
 
 // A sort beside what its keys are made of.
 GpuKernelFacts with_sort(GpuKernelFacts f, const SortSize& size) {
-  GpuKernelFacts sort = common::sort_facts(size.blocks, size.lines, size.length);
+  GpuKernelFacts sort = sort_facts(size.blocks, size.lines, size.length);
   f.thread_instructions += sort.thread_instructions;
   f.shared_bytes_moved = sort.shared_bytes_moved;
   f.sector_bytes += sort.sector_bytes;
@@ -110,14 +106,13 @@ GpuKernelFacts with_sort(GpuKernelFacts f, const SortSize& size) {
 
 // Of rows that multiply matrices of their own, beside what follows from the product.
 GpuKernelFacts with_groups(const GpuKernelFacts& f, const ContractionSize& size,
-                           const common::GpuMachine& machine) {
+                           const GpuMachine& machine) {
   auto least = [](double value) { return std::max<int64_t>(1, whole(value)); };
-  common::GroupedShape shape{least(size.rows),  least(size.groups),   least(size.columns),
-                             least(size.steps), size.is_half ? 2 : 4, size.row_operations};
-  const bool may_group =
-      common::warpgroups_multiply(machine.target) && size.is_half && size.is_copied;
-  GpuKernelFacts grouped = common::grouped_facts(
-      shape, common::grouped_blocks({{shape, 1}}, whole(machine.processors), may_group));
+  GroupedShape shape{least(size.rows),  least(size.groups),   least(size.columns),
+                     least(size.steps), size.is_half ? 2 : 4, size.row_operations};
+  const bool may_group = warpgroups_multiply(machine.target) && size.is_half && size.is_copied;
+  GpuKernelFacts grouped =
+      grouped_facts(shape, grouped_blocks({{shape, 1}}, whole(machine.processors), may_group));
   grouped.single_operations /= kTileSingle;
   // What is moved beside the operands are results.
   const double results = std::max(0.0, f.dram_bytes - grouped.dram_bytes);
@@ -128,28 +123,27 @@ GpuKernelFacts with_groups(const GpuKernelFacts& f, const ContractionSize& size,
 }
 
 // What an attention of many rows takes on tensor cores; empty where no such block is known.
-std::optional<GpuKernelFacts> flash_facts(const KernelProfile& profile,
-                                          const common::GpuMachine& machine,
+std::optional<GpuKernelFacts> flash_facts(const KernelProfile& profile, const GpuMachine& machine,
                                           const BlockSchedule& schedule) {
   const AttentionSize& size = profile.attention;
-  if (size.rows <= kAttentionRows || !size.is_half ||
+  if (size.rows <= kDecodeRows || !size.is_half ||
       std::min({size.batch, size.keys, size.depth, size.width}) < 1) {
     return std::nullopt;
   }
-  common::FlashShape shape{whole(size.batch), whole(size.rows), whole(size.keys), whole(size.depth),
-                           whole(size.width)};
+  FlashShape shape{whole(size.batch), whole(size.rows), whole(size.keys), whole(size.depth),
+                   whole(size.width)};
   shape.seen = size.seen;
   shape.query_operations = size.query_operations;
   shape.key_operations = size.key_operations;
   shape.value_operations = size.value_operations;
   shape.two_parts = !size.normalises_first;
   shape.two_passes = size.normalises_first && !size.rounds;
-  shape.warpgroups = common::warpgroups_multiply(machine.target) && !shape.two_passes &&
+  shape.warpgroups = warpgroups_multiply(machine.target) && !shape.two_passes &&
                      size.key_operations == 0 && size.value_operations == 0;
-  auto blocks = common::flash_blocks(shape, {schedule.block_rows, schedule.block_keys},
-                                     whole(machine.processors));
+  auto blocks =
+      flash_blocks(shape, {schedule.block_rows, schedule.block_keys}, whole(machine.processors));
   if (!blocks) return std::nullopt;
-  GpuKernelFacts f = common::flash_facts(shape, *blocks);
+  GpuKernelFacts f = flash_facts(shape, *blocks);
   f.dram_bytes = std::max(f.dram_bytes, profile.moved_bytes);
   // What is done to scores beside the softmax, and for operands that are computed.
   f.thread_instructions += profile.simple_ops * kSimple;
@@ -157,10 +151,10 @@ std::optional<GpuKernelFacts> flash_facts(const KernelProfile& profile,
 }
 
 // A product whose operands the copy engine may bring, as a tile.
-common::TileShape copied_tile(const KernelProfile& profile) {
+TileShape copied_tile(const KernelProfile& profile) {
   if (profile.tile) return *profile.tile;
   const ContractionSize& size = profile.contraction;
-  common::TileShape shape;
+  TileShape shape;
   shape.batch = whole(size.batch);
   shape.rows = whole(size.rows);
   shape.columns = whole(size.columns);
@@ -169,47 +163,45 @@ common::TileShape copied_tile(const KernelProfile& profile) {
 }
 
 // The blocks of warpgroups that multiply all of them; empty where none do.
-std::optional<common::ProductBlock> product_block_of(Template form,
-                                                     std::span<const WeightedProfile> profiles,
-                                                     const common::GpuMachine& machine,
-                                                     const BlockSchedule& schedule) {
-  if (form != Template::kTile || !common::warpgroups_multiply(machine.target) ||
-      schedule.units == common::TileUnits::kWarps) {
+std::optional<ProductBlock> product_block_of(Template form,
+                                             std::span<const WeightedProfile> profiles,
+                                             const GpuMachine& machine,
+                                             const BlockSchedule& schedule) {
+  if (form != Template::kTile || !warpgroups_multiply(machine.target) ||
+      schedule.units == TileUnits::kWarps) {
     return std::nullopt;
   }
-  std::vector<common::WeightedTile> shapes;
+  std::vector<WeightedTile> shapes;
   for (const WeightedProfile& each : profiles) {
     const ContractionSize& size = each.profile.contraction;
     bool is_copied = size.is_half && size.is_copied && size.groups == 0 && !has_few_rows(size);
     if (!is_copied) return std::nullopt;
     shapes.push_back({copied_tile(each.profile), each.weight});
   }
-  return common::product_block(shapes, schedule.product, static_cast<int64_t>(machine.processors));
+  return product_block(shapes, schedule.product, static_cast<int64_t>(machine.processors));
 }
 
 // `other` is the kernel without its product.
 GpuKernelFacts product_facts(const KernelProfile& profile, const GpuKernelFacts& other,
-                             const common::ProductBlock& block, const common::GpuMachine& machine) {
+                             const ProductBlock& block, const GpuMachine& machine) {
   GpuKernelFacts f =
-      common::product_facts(copied_tile(profile), block, static_cast<int64_t>(machine.processors));
+      product_facts(copied_tile(profile), block, static_cast<int64_t>(machine.processors));
   f.dram_bytes = other.dram_bytes;
   f.thread_instructions += other.thread_instructions;
   return f;
 }
 
 // Of a tile that tensor cores multiply, whose sizes are known, its blocks; empty for others.
-std::optional<common::TileBlocks> tile_blocks_of(Template form,
-                                                 std::span<const WeightedProfile> profiles,
-                                                 const common::GpuMachine& machine,
-                                                 const BlockSchedule& schedule) {
+std::optional<TileBlocks> tile_blocks_of(Template form, std::span<const WeightedProfile> profiles,
+                                         const GpuMachine& machine, const BlockSchedule& schedule) {
   if (form != Template::kTile || machine.half_tensor_per_ns == 0) return std::nullopt;
-  std::vector<common::WeightedTile> shapes;
+  std::vector<WeightedTile> shapes;
   for (const WeightedProfile& each : profiles) {
     if (!each.profile.tile) return std::nullopt;
     shapes.push_back({*each.profile.tile, each.weight});
   }
-  return common::tile_blocks(shapes, {schedule.block_rows, schedule.block_columns, schedule.splits},
-                             static_cast<int64_t>(machine.processors));
+  return tile_blocks(shapes, {schedule.block_rows, schedule.block_columns, schedule.splits},
+                     static_cast<int64_t>(machine.processors));
 }
 
 }  // namespace
@@ -243,7 +235,7 @@ GpuKernelFacts gpu_facts(Template form, const KernelProfile& profile) {
           operations / (is_half ? kTileTensor : kTileSingle);
       break;
     case Template::kAttention:
-      if (profile.attention.rows > kAttentionRows) {
+      if (profile.attention.rows > kDecodeRows) {
         // Probabilities that are not rounded are multiplied in two parts.
         bool splits = attention.is_half && !attention.normalises_first;
         f.tensor_operations = operations /
@@ -274,15 +266,15 @@ GpuKernelFacts gpu_facts(Template form, const KernelProfile& profile) {
     // Each thread computes all of what its element is summed from, four loads at a time.
     double sums = std::max(1.0, profile.random_reads);
     f.wait_clocks += std::max(profile.longest_sum, profile.contraction_ops / sums) / kSerialLoads *
-                     common::kGpuMemoryClocks;
+                     kGpuMemoryClocks;
   }
   return form == Template::kSort ? with_sort(f, profile.sort) : f;
 }
 
 double gpu_predict_ns(Template form, std::span<const WeightedProfile> profiles,
-                      const common::GpuMachine& machine, const BlockSchedule& schedule) {
+                      const GpuMachine& machine, const BlockSchedule& schedule) {
   bool decodes = is_decode(form, profiles);
-  common::DecodeBlocks blocks;
+  DecodeBlocks blocks;
   if (decodes) blocks = blocks_of(profiles, machine, schedule);
   const auto tiles = tile_blocks_of(form, profiles, machine, schedule);
   const auto products = product_block_of(form, profiles, machine, schedule);
@@ -296,22 +288,20 @@ double gpu_predict_ns(Template form, std::span<const WeightedProfile> profiles,
     if (decodes) {
       facts = attention_facts(each.profile, blocks);
     } else if (tiles) {
-      facts =
-          common::tile_facts(*each.profile.tile, *tiles, static_cast<int64_t>(machine.processors));
+      facts = tile_facts(*each.profile.tile, *tiles, static_cast<int64_t>(machine.processors));
       facts.dram_bytes = each.profile.moved_bytes;
     } else if (form == Template::kAttention) {
       facts = flash_facts(each.profile, machine, schedule).value_or(facts);
     }
-    if (!common::launches_overlap(machine.target)) facts.block_prefetch_bytes = 0;
-    common::GpuKernelTime time = common::gpu_kernel_time(facts, machine);
+    if (!launches_overlap(machine.target)) facts.block_prefetch_bytes = 0;
+    GpuKernelTime time = gpu_kernel_time(facts, machine);
     sum += each.weight * (time.launch_ns + time.total_ns);
     if (!products) continue;
-    time = common::gpu_kernel_time(product_facts(each.profile, base, *products, machine), machine);
+    time = gpu_kernel_time(product_facts(each.profile, base, *products, machine), machine);
     by_warpgroups += each.weight * (time.launch_ns + time.total_ns);
   }
   if (!products) return sum;
-  return schedule.units == common::TileUnits::kWarpgroups ? by_warpgroups
-                                                          : std::min(sum, by_warpgroups);
+  return schedule.units == TileUnits::kWarpgroups ? by_warpgroups : std::min(sum, by_warpgroups);
 }
 
-}  // namespace coordinator
+}  // namespace common

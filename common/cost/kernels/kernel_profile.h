@@ -10,7 +10,7 @@
 #include "common/schedule/sort_blocks.h"
 #include "common/schedule/tile_shape.h"
 
-namespace coordinator {
+namespace common {
 
 // A compiler writes all steps of a loop one after the other that has no more.
 inline constexpr double kWrittenOut = 4;
@@ -61,7 +61,7 @@ struct AttentionSize {
 // Lines that a kernel sorts, and the blocks that sort them on a GPU.
 struct SortSize {
   double lines = 0, length = 0;
-  common::SortBlocks blocks;
+  SortBlocks blocks;
 };
 
 // How often a kernel does what takes time by itself.
@@ -87,8 +87,8 @@ struct KernelProfile : OperationCounts {
   ContractionSize contraction;  // the last, if there is one
   AttentionSize attention;      // if it is one
   SortSize sort;                // likewise
-  std::optional<common::TileShape> tile;  // of a tile that tensor cores of a GPU multiply
-  std::vector<LoopWork> loops;            // the same operations, loop by loop
+  std::optional<TileShape> tile;  // of a tile that tensor cores of a GPU multiply
+  std::vector<LoopWork> loops;    // the same operations, loop by loop
 };
 // At some sizes of the kernel's symbols, and how much the time at these counts.
 struct WeightedProfile {
@@ -98,6 +98,6 @@ struct WeightedProfile {
 
 // symbols[k] is the value of the body's s<k>. Values that are needed at every step of an inner loop
 // are counted as often as they are computed.
-KernelProfile profile_kernel(const common::Kernel& kernel, const std::vector<int64_t>& symbols);
+KernelProfile profile_kernel(const Kernel& kernel, const std::vector<int64_t>& symbols);
 
-}  // namespace coordinator
+}  // namespace common

@@ -1,10 +1,9 @@
-#include "coordinator/search/cost/operation_cost.h"
+#include "common/cost/kernels/operation_cost.h"
 
-namespace coordinator {
+namespace common {
 namespace {
 
-OperationCost unary_cost(common::UnaryOp op) {
-  using common::UnaryOp;
+OperationCost unary_cost(UnaryOp op) {
   if (op <= UnaryOp::kNot) return {};
   switch (op) {
     case UnaryOp::kSqrt:
@@ -40,18 +39,18 @@ OperationCost unary_cost(common::UnaryOp op) {
 
 }  // namespace
 
-OperationCost operation_cost(const common::Node& node) {
-  if (node.op == common::Op::kUnary) return unary_cost(common::attr<common::UnaryAttr>(node).op);
-  if (node.op == common::Op::kPhilox) return {Hardness::kFunction, 3};
-  if (node.op != common::Op::kBinary) return {};
-  common::BinaryOp op = common::attr<common::BinaryAttr>(node).op;
-  if (op == common::BinaryOp::kDiv) return {Hardness::kDivision, 1};
-  bool is_hard = op > common::BinaryOp::kDiv && op <= common::BinaryOp::kNextafter &&
-                 op != common::BinaryOp::kMin && op != common::BinaryOp::kMax;
+OperationCost operation_cost(const Node& node) {
+  if (node.op == Op::kUnary) return unary_cost(attr<UnaryAttr>(node).op);
+  if (node.op == Op::kPhilox) return {Hardness::kFunction, 3};
+  if (node.op != Op::kBinary) return {};
+  BinaryOp op = attr<BinaryAttr>(node).op;
+  if (op == BinaryOp::kDiv) return {Hardness::kDivision, 1};
+  bool is_hard = op > BinaryOp::kDiv && op <= BinaryOp::kNextafter && op != BinaryOp::kMin &&
+                 op != BinaryOp::kMax;
   // Integers are divided by what is mostly a constant.
-  if (is_hard && !common::is_float(node.dtype)) return {Hardness::kDivision, 1};
+  if (is_hard && !is_float(node.dtype)) return {Hardness::kDivision, 1};
   if (is_hard) return {Hardness::kFunction, 2};
   return {};
 }
 
-}  // namespace coordinator
+}  // namespace common

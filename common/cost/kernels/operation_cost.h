@@ -5,7 +5,7 @@
 
 #include "common/ir/hlir/graph.h"
 
-namespace coordinator {
+namespace common {
 
 enum class Hardness : uint8_t { kSimple, kDivision, kFunction };
 
@@ -16,6 +16,6 @@ struct OperationCost {
   Hardness hardness = Hardness::kSimple;
   double weight = 1;
 };
-OperationCost operation_cost(const common::Node& node);
+OperationCost operation_cost(const Node& node);
 
-}  // namespace coordinator
+}  // namespace common
