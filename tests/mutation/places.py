@@ -1,0 +1,10 @@
+"""Beginnings of paths that many mutations share."""
+
+PT2 = "clients/pt2/"
+RULES = "coordinator/rules/"
+SEARCH = "coordinator/search/"
+RUN = "common/runtime/"
+IR = "common/ir/"
+CUDA = "worker/codegen/cuda/"
+CUDA_TOP = CUDA + "cuda.cc"
+HALF = "common/lowering/body/half_operands.cc"
