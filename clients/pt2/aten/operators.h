@@ -25,6 +25,7 @@
   X(composite, "Stacks, grids and products")                \
   X(convolution, "Convolution")                             \
   X(creation, "Creation and conversion")                    \
+  X(distribution_backward, "Gradients of random numbers")   \
   X(fourier, "Fourier transforms")                          \
   X(histogram, "Histograms")                                \
   X(indexing, "Indexing")                                   \
