@@ -1,4 +1,8 @@
-// Fused steps of optimizers over lists of parameters, in place or as results.
+// Fused steps of optimizers over lists of parameters, and what scales their losses, in place or as
+// results.
+#include <limits>
+#include <numeric>
+
 #include "clients/pt2/aten/operators.h"
 #include "clients/pt2/aten/translate_math.h"
 
@@ -143,9 +147,66 @@ void adagrad(Context& c) {
   }
 }
 
+// ---- Scales of losses --------------------------------------------------------------------------
+
+// Whether an element is infinite or no number.
+NodeId has_overflown(Context& c, NodeId x) {
+  NodeId finite = less(c, c.b.unary(UnaryOp::kAbs, x), std::numeric_limits<double>::infinity());
+  std::vector<int> axes(static_cast<size_t>(c.b.rank(x)));
+  std::iota(axes.begin(), axes.end(), 0);
+  return c.b.reduce(ReduceOp::kMax, c.b.cast(logical_not(c, finite), DType::kFloat32), axes);
+}
+
+// Gradients over the scale, and whether any of them was infinite or no number.
+void unscale(Context& c) {
+  std::vector<NodeId> gradients = c.tensors("self");
+  NodeId before = c.tensor("found_inf");
+  NodeId found = c.b.reshape(before, {});
+  for (size_t k = 0; k < gradients.size(); ++k) {
+    NodeId g = c.b.cast(gradients[k], compute_dtype(c.b.dtype(gradients[k])));
+    NodeId overflown = c.b.cast(has_overflown(c, g), c.b.dtype(found));
+    NodeId is_new = c.b.binary(BinaryOp::kLess, number_like(c, overflown, 0), overflown);
+    found = c.b.select(is_new, overflown, found);
+    NodeId factor = c.b.cast(c.b.reshape(c.tensor("inv_scale"), {}), c.b.dtype(g));
+    NodeId unscaled = c.b.cast(mul(c, g, factor), c.b.dtype(gradients[k]));
+    if (c.output_count() == 0) {
+      c.mutate_item("self", k, unscaled);
+    } else {
+      c.set(unscaled, k);
+    }
+  }
+  found = c.b.reshape(found, c.b.shape(before));
+  if (c.output_count() == 0) return c.mutate("found_inf", found);
+  c.set(found, gradients.size());
+}
+
+// A scale that grows after as many steps without overflow as `growth_interval` says, and shrinks
+// with each overflow.
+void update_scale(Context& c) {
+  NodeId before = c.tensor("self"), steps = c.tensor("growth_tracker");
+  NodeId scale = c.b.reshape(before, {});
+  NodeId count = c.b.reshape(steps, {});
+  NodeId overflown = truth(c, c.b.reshape(c.tensor("found_inf"), {}));
+  NodeId next = c.b.binary(BinaryOp::kAdd, count, c.b.scalar_int(c.b.dtype(count), 1));
+  NodeId interval = c.b.scalar_int(c.b.dtype(count), c.integer("growth_interval"));
+  NodeId due = c.b.binary(BinaryOp::kEqual, next, interval);
+  NodeId grown = mul(c, scale, c.number("scale_growth_factor", 2));
+  NodeId fits = less(c, grown, std::numeric_limits<double>::infinity());
+  NodeId kept = c.b.select(c.b.binary(BinaryOp::kAnd, due, fits), grown, scale);
+  NodeId shrunk = mul(c, scale, c.number("scale_backoff_factor", 0.5));
+  NodeId restarts = c.b.binary(BinaryOp::kOr, overflown, due);
+  NodeId zero = c.b.scalar_int(c.b.dtype(count), 0);
+  count = c.b.reshape(c.b.select(restarts, zero, next), c.b.shape(steps));
+  c.set(c.b.reshape(c.b.select(overflown, shrunk, kept), c.b.shape(before)));
+  if (c.output_count() > 1) return c.set(count, 1);
+  c.mutate("growth_tracker", count);
+}
+
 }  // namespace
 
 void add_optimizer_operators(OperatorTable* t) {
+  t->add("aten._amp_foreach_non_finite_check_and_unscale", unscale);
+  t->add("aten._amp_update_scale", update_scale);
   t->add("aten._fused_sgd", sgd);
   t->add("aten._fused_adam", [](Context& c) { adam(c, false); });
   t->add("aten._fused_adamw", [](Context& c) { adam(c, true); });

@@ -193,6 +193,56 @@ TEST(Training, FusedStepsOfOtherOptimizers) {
   expect_near(amsgrad, {0.99, 0.1});
 }
 
+TEST(Training, GradientsAreUnscaledAndOverflowIsFound) {
+  for (float last : {8.0F, INFINITY, NAN}) {
+    Program p;
+    p.stored(ExportInputKind::kBuffer, "a", {2, 4}).stored(ExportInputKind::kBuffer, "b", {6, 8});
+    p.stored(ExportInputKind::kBuffer, "found", {0}).input("inverse", {1});
+    p.node(
+        "aten._amp_foreach_non_finite_check_and_unscale_.default",
+        {{"self", list({"a", "b"})}, tensor("found_inf", "found"), tensor("inv_scale", "inverse")},
+        "nothing");
+    ExportedProgram program = p.get();
+    program.graph.nodes[0].outputs.clear();
+    auto model = translate(program);
+    ASSERT_TRUE(model.ok()) << model.error().message;
+    auto results = run(*model, {line({2, 4}), line({6, last}), line({0}), line({0.5})});
+    ASSERT_EQ(results.size(), 3u);
+    EXPECT_EQ(floats(results[0]), (std::vector<float>{1, 2}));
+    EXPECT_EQ(floats(results[1])[0], 3);
+    EXPECT_EQ(floats(results[2]), (std::vector<float>{last == 8 ? 0.0F : 1.0F}));
+  }
+}
+
+// The scale and the count of steps without overflow after a step.
+std::vector<float> scale_after(float scale, float count, float found) {
+  Program p;
+  p.stored(ExportInputKind::kBuffer, "scale", {1}).input("found", {1});
+  p.input("count", {1}, ScalarType::kInt32);
+  p.tensor("y", {1}).tensor("n", {1}, ScalarType::kInt32);
+  p.node("aten._amp_update_scale.default",
+         {tensor("self", "scale"),
+          tensor("growth_tracker", "count"),
+          tensor("found_inf", "found"),
+          {"scale_growth_factor", 2.0},
+          {"scale_backoff_factor", 0.5},
+          {"growth_interval", int64_t{3}}},
+         "y");
+  auto model = translate(p.second_output("n").output("y").output("n").get());
+  EXPECT_TRUE(model.ok()) << model.error().message;
+  HostTensor steps = HostTensor::zeros(common::DType::kInt32, {1}).value();
+  steps.set(0, count);
+  auto results = run(*model, {line({scale}), line({found}), steps});
+  return {floats(results[0])[0], static_cast<float>(results[1].get(0))};
+}
+
+TEST(Training, ScalesGrowWithoutOverflowAndShrinkWithIt) {
+  EXPECT_EQ(scale_after(8, 1, 0), (std::vector<float>{8, 2}));
+  EXPECT_EQ(scale_after(8, 2, 0), (std::vector<float>{16, 0}));
+  EXPECT_EQ(scale_after(8, 2, 1), (std::vector<float>{4, 0}));
+  EXPECT_EQ(scale_after(3e38F, 2, 0), (std::vector<float>{3e38F, 0})) << "twice that is infinite";
+}
+
 TEST(Training, OperatorsOnListsWriteIntoEachTensor) {
   Program p;
   p.stored(ExportInputKind::kBuffer, "a", {1, 2}).stored(ExportInputKind::kBuffer, "b", {3, 4});
