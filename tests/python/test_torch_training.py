@@ -169,8 +169,7 @@ def train(model, forward, optimiser, steps=STEPS):
 
 @pytest.mark.parametrize("optimiser", OPTIMISERS)
 @pytest.mark.parametrize("kind", [Mlp, Cnn, Transformer, Lstm])
-def test_losses_are_eagers(kind, optimiser, farm, exports, calls, monkeypatch):
-    monkeypatch.setattr(torch._dynamo.config, "allow_rnn", True)
+def test_losses_are_eagers(kind, optimiser, farm, exports, calls):
     model = kind()
     right = copy.deepcopy(model)
     expected = train(right, right, OPTIMISERS[optimiser](right.parameters()))

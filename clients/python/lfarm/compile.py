@@ -31,6 +31,10 @@ from lfarm.logs import DYNAMO
 from lfarm.model import Instance
 from lfarm.options import session_options
 
+# Dynamo breaks a graph at a recurrent layer unless it is asked to capture its steps.
+if hasattr(torch._dynamo.config, "allow_rnn"):
+    torch._dynamo.config.allow_rnn = True
+
 # Sets of weights that are prepared for one graph; beyond them weights are given at every call.
 _WEIGHTS_MAX = 4
 

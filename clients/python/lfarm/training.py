@@ -20,6 +20,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from lfarm import graphs
 from lfarm.graphs import LeftToTorch, Program, Runner, Unsuited, gpu_of, graph_of, meta_of
 from lfarm.partition import BoundedPartition, partition_for
+from lfarm.recurrent import with_dropout
 
 _AnyGraph = Callable[..., Any]
 
@@ -45,7 +46,23 @@ def _decompositions() -> dict[Any, Callable[..., Any]]:
     return {**table, torch.ops.aten.native_dropout.default: _dropout}
 
 
+# Operators that run another one with a random state that was kept: what is computed again, such as
+# under torch.utils.checkpoint, draws the same numbers. By where they are told the state, if they are.
+_WITH_STATES: dict[str, Callable[[Node], Optional[Node]]] = {
+    "run_and_save_rng_state": lambda node: None,  # gives the state before, and the result
+    "run_with_rng_state": lambda node: node.args[0],
+    "graphsafe_run_with_rng_state": lambda node: node.kwargs.get("rng_state"),
+}
+
+
+def _has_state(node: Node) -> bool:
+    is_nested = isinstance(node.target, torch._ops.HigherOrderOperator)
+    return is_nested and node.target.name() in _WITH_STATES
+
+
 def _is_random(node: Node) -> bool:
+    if _has_state(node):
+        return True
     return (
         isinstance(node.target, torch._ops.OpOverload)
         and torch.Tag.nondeterministic_seeded in node.target.tags
@@ -81,16 +98,35 @@ _BY_SIZES = {
 
 
 class _Drawn:
-    """A node whose random numbers torch draws before the plan runs."""
+    """A node whose random numbers torch draws before the plan runs. `nodes` are those that the drawn
+    values stand for: the node itself, or the parts of its result."""
 
-    def __init__(self, node: Node) -> None:
-        name = str(node.target).removeprefix("aten.").removesuffix(".default")
-        if node.all_input_nodes and name not in _BY_SIZES:
-            raise Unsuited(f"{node.target} draws by numbers that the graph computes")
+    def __init__(self, node: Node, inputs: list[Node]) -> None:
+        state = _WITH_STATES[node.target.name()](node) if _has_state(node) else None
+        operators = [one for one in (node.target, *node.args) if isinstance(one, torch._ops.OpOverload)]
+        name = str(operators[0]).removeprefix("aten.").removesuffix(".default")
+        read = [one for one in node.all_input_nodes if one is not state]
+        if read and name not in _BY_SIZES or state is not None and state not in inputs:
+            raise Unsuited(f"{operators[0]} draws by numbers that the graph computes")
         self._node = node
-        self._arguments = torch.fx.map_arg(node.args, self._stand_in)
-        self._named = torch.fx.map_arg(node.kwargs, self._stand_in)
-        self.example = self._stand_in(node)  # like what is drawn, without drawing it
+        self._state, self._position = state, inputs.index(state) if state is not None else None
+        self._stand_ins = {one: self._stand_in(one) for one in read}
+        is_pair = _has_state(node) and node.target.name() == "run_and_save_rng_state"
+        self.nodes = list(node.users) if is_pair else [node]  # of a pair: operator.getitem
+        if not is_pair and meta_of(node) is None:  # torch's partitioner leaves it out
+            node.meta["val"] = self._drawn_apart(operators[0])
+        # Like what is drawn. Plans read no states, whose size torch takes for a symbol.
+        self.examples = [
+            torch.empty(0) if is_pair and one.args[1] == 0 else self._stand_in(one)
+            for one in self.nodes
+        ]
+
+    def _drawn_apart(self, nested: torch._ops.OpOverload) -> torch.Tensor:
+        """What the nested operator draws, with no effect on other numbers."""
+        rest = self._node.args[self._node.args.index(nested) + 1 :]
+        named = {name: one for name, one in self._node.kwargs.items() if one is not self._state}
+        with torch.random.fork_rng():
+            return nested(*torch.fx.map_arg(rest, self._stand_ins.get), **named)
 
     def _stand_in(self, node: Node) -> torch.Tensor:
         value = meta_of(node)
@@ -100,8 +136,16 @@ class _Drawn:
             value.shape, value.stride(), dtype=value.dtype, device=value.device
         )
 
-    def __call__(self) -> torch.Tensor:
-        return self._node.target(*self._arguments, **self._named)
+    def __call__(self, values: Sequence[Any]) -> list[torch.Tensor]:
+        """The values of `nodes`, given those of the graph's inputs."""
+
+        def given(one: Node) -> Any:
+            return values[self._position] if one is self._state else self._stand_ins[one]
+
+        arguments = torch.fx.map_arg(self._node.args, given)
+        drawn = self._node.target(*arguments, **torch.fx.map_arg(self._node.kwargs, given))
+        is_whole = self.nodes == [self._node]
+        return [drawn] if is_whole else [drawn[one.args[1]] for one in self.nodes]
 
 
 class _Parts:
@@ -113,13 +157,14 @@ class _Parts:
         nodes = list(graph.graph.nodes)
         inputs = [node for node in nodes if node.op == "placeholder"]
         random = [node for node in nodes if _is_random(node)]
-        self.drawn = [_Drawn(node) for node in random]
+        self.drawn = [_Drawn(node, inputs) for node in random]
         (output,) = (node for node in nodes if node.op == "output")
         results = [value for value in output.args[0] if isinstance(value, Node)]
-        given = [*inputs, *random]
+        given = [*inputs, *(node for drawn in self.drawn for node in drawn.nodes)]
         roots = dict.fromkeys(_root(node) for node in results)
         computed = [root for root in roots if root not in given]
-        body = [node for node in nodes if node not in given and node.op != "output"]
+        apart = {*given, *random, output}
+        body = [node for node in nodes if node not in apart]
         self.has_plan = bool(computed)
         self.planned = graph_of(graph, given, body, computed)
         views = [node for node in body if _root(node) in roots and node not in roots]
@@ -145,7 +190,8 @@ class PlannedGraph:
         inputs.clear()
         if not self._is_ready(values):
             return self.graph(*values)
-        values += [draw() for draw in self._parts.drawn]
+        for draw in self._parts.drawn:
+            values += draw(values)
         computed = self._runner(values) if self._runner else ()
         return self._parts.finish(*values, *computed)
 
@@ -159,7 +205,7 @@ class PlannedGraph:
     def _prepare(self, values: list[Any]) -> None:
         parts = _Parts(self.graph)
         if parts.has_plan:
-            inputs = values + [draw.example for draw in parts.drawn]
+            inputs = values + [example for draw in parts.drawn for example in draw.examples]
             prepared = Program(parts.planned, inputs, set())
             self._runner = Runner(
                 prepared, prepared.export(), set(), gpu_of(inputs), self._options
@@ -212,7 +258,7 @@ def compiled(graph: GraphModule, inputs: Sequence[Any], options: dict[str, Any])
         # Attention as products and softmax, and recurrent layers as their steps: derivatives of torch's
         # own kernels for them are kernels, too.
         with sdpa_kernel(SDPBackend.MATH), _without_mkldnn():
-            return differentiated(graph, inputs)
+            return differentiated(with_dropout(graph), inputs)
     except TorchDynamoException:  # Dynamo is to trace anew
         raise
     except Exception as reason:
