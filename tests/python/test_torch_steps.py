@@ -46,6 +46,10 @@ UPDATES = {
         lfarm.Adagrad(rate=1e-2, weight_decay=0.01),
         lambda given: torch.optim.Adagrad(given, lr=1e-2, weight_decay=0.01),
     ),
+    "adafactor": (
+        lfarm.Adafactor(rate=1e-2, weight_decay=0.01),
+        lambda given: torch.optim.Adafactor(given, lr=1e-2, weight_decay=0.01),
+    ),
 }
 
 

@@ -14,11 +14,12 @@ from lfarm.generation import generate, generator
 from lfarm.model import Instance, Model, Plan, Session, load, submit
 from lfarm.profile import Call, Kernel, Profile
 from lfarm.runlog import TrainingLog, ValidationLog
-from lfarm.steps import Adagrad, AdamW, RMSprop, Sgd, TrainStep, train_step
+from lfarm.steps import Adafactor, Adagrad, AdamW, RMSprop, Sgd, TrainStep, train_step
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Adafactor",
     "Adagrad",
     "AdamW",
     "Call",

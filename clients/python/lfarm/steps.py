@@ -22,7 +22,8 @@ class Update(Protocol):
     """How a parameter changes. `rate` is the learning rate, which every call may give anew."""
 
     rate: float
-    # What is kept for each parameter, zero at first.
+    # What is kept for each parameter, of its shape and zero at first. An update that keeps something
+    # else has a method kept_for(parameter), which gives the tensors that it begins with by name.
     kept: tuple[str, ...]
 
     def __call__(self, parameter: Any, gradient: Any, kept: list[Any], step: Any, rate: Any) -> None:
@@ -120,6 +121,47 @@ class Adagrad:
         if self.rate_decay:
             rate = rate / (1 + (step - 1) * self.rate_decay)
         parameter.copy_(parameter - rate * gradient / (square.sqrt() + self.epsilon))
+
+
+@dataclasses.dataclass(frozen=True)
+class Adafactor:
+    """torch.optim.Adafactor: of a matrix's squared gradients the means of rows and columns are kept."""
+
+    rate: float = 1e-2
+    rate_decay: float = -0.8  # torch's beta2_decay
+    epsilons: tuple[Optional[float], float] = (None, 1e-3)  # None: the parameter's type says
+    threshold: float = 1.0  # torch's d
+    weight_decay: float = 0.0
+    kept: tuple[str, ...] = ("rows", "columns", "square")
+
+    def kept_for(self, parameter: Any) -> dict[str, Any]:
+        """Means of rows and columns, or of all squares where there is one axis."""
+        if parameter.dim() < 2:
+            return {"square": parameter.new_zeros(parameter.shape)}
+        return {
+            "rows": parameter.new_zeros((*parameter.shape[:-1], 1)),
+            "columns": parameter.new_zeros((*parameter.shape[:-2], 1, parameter.shape[-1])),
+        }
+
+    def __call__(self, parameter: Any, gradient: Any, kept: list[Any], step: Any, rate: Any) -> None:
+        import torch
+
+        first = self.epsilons[0]
+        least = torch.finfo(parameter.dtype).eps if first is None else first
+        fresh, root = step**self.rate_decay, parameter.numel() ** 0.5
+        size = (parameter.norm() / root).clamp(min=self.epsilons[1])
+        size = size * torch.minimum(rate, step**-0.5)
+        square = gradient * gradient
+        means = [square] if len(kept) == 1 else [square.mean(axis, keepdim=True) for axis in (-1, -2)]
+        means = [torch.lerp(old, new, fresh) for old, new in zip(kept, means)]
+        for old, new in zip(kept, means):
+            old.copy_(new)
+        estimate = means[0]
+        if len(means) == 2:
+            estimate = means[0] * means[1] / means[0].mean(-2, keepdim=True).clamp(min=least)
+        change = estimate.clamp(min=least * least).rsqrt() * gradient
+        change = change / (change.norm() / (root * self.threshold)).clamp(min=1)
+        parameter.copy_(parameter * (1 - rate * self.weight_decay) - size * change)
 
 
 class TrainStep:

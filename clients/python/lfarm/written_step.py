@@ -8,6 +8,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.export.experimental import _export_forward_backward
 from torch.export.graph_signature import InputKind, OutputKind
+from torch.fx import Node
 
 from lfarm.steps import KEPT, Update
 from lfarm.written_out import written_out
@@ -19,16 +20,59 @@ def _kinds(program: ExportedProgram) -> set[OutputKind]:
     return {spec.kind for spec in program.graph_signature.output_specs}
 
 
+def _root(node: Node) -> Node:
+    """The value whose memory a node's result is."""
+    while isinstance(node.target, torch._ops.OpOverload) and node.args:
+        returned = node.target._schema.returns
+        if not returned or returned[0].alias_info is None or not isinstance(node.args[0], Node):
+            break
+        node = node.args[0]
+    return node
+
+
+def _written_by_schema(program: ExportedProgram) -> list[str]:
+    """Stored tensors into which an operator writes, as the operators' schemas say."""
+    signature = program.graph_signature
+    stored = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
+    written: dict[str, None] = {}
+    for node in program.graph.nodes:
+        if not isinstance(node.target, torch._ops.OpOverload):
+            continue
+        arguments = node.target._schema.arguments
+        for argument, given in (*zip(arguments, node.args), *_named(arguments, node.kwargs)):
+            if argument.alias_info is None or not argument.alias_info.is_write:
+                continue
+            for one in given if isinstance(given, (list, tuple)) else (given,):
+                name = stored.get(_root(one).name) if isinstance(one, Node) else None
+                if name is not None:
+                    written[name] = None
+    return list(written)
+
+
+def _named(arguments: Any, given: dict[str, Any]) -> list[tuple[Any, Any]]:
+    return [(argument, given[argument.name]) for argument in arguments if argument.name in given]
+
+
 def states_of(program: ExportedProgram) -> dict[str, str]:
     """What a program that is a step writes, by name. Raises ValueError where it writes nothing."""
-    signature = program.run_decompositions({}).graph_signature
-    names = [*signature.parameters_to_mutate.values(), *signature.buffers_to_mutate.values()]
+    try:
+        signature = program.run_decompositions({}).graph_signature
+        names = [*signature.parameters_to_mutate.values(), *signature.buffers_to_mutate.values()]
+    except (NotImplementedError, RuntimeError):  # torch cannot trace its own fused steps
+        names = _written_by_schema(program)
     if not names:
         raise ValueError(
             "the program writes none of its parameters: export a step that does, or give an update, "
             "such as lfarm.AdamW(rate=1e-3), for a program that returns a loss"
         )
     return {name: name for name in names}
+
+
+def _kept_for(update: Update, parameter: torch.Tensor) -> dict[str, torch.Tensor]:
+    """What an update keeps for a parameter, as it is before the first step."""
+    if hasattr(update, "kept_for"):
+        return dict(update.kept_for(parameter))
+    return {name: torch.zeros_like(parameter) for name in update.kept}
 
 
 class _Step(torch.nn.Module):
@@ -50,11 +94,13 @@ class _Step(torch.nn.Module):
             for spec in self._outputs
             if spec.kind in (OutputKind.GRADIENT_TO_PARAMETER, OutputKind.BUFFER_MUTATION)
         }
+        self._names_kept = {}  # of what is kept for a parameter
         for index, name in enumerate(self._with_gradients()):
-            for kept in update.kept:
-                zero = torch.zeros_like(stored[name])
-                self._keep(f"{kept}.{name}", f"{KEPT}{kept}_{index}", zero)
-                self.written.add(f"{kept}.{name}")
+            kept_for = _kept_for(update, stored[name])
+            self._names_kept[name] = [f"{kept}.{name}" for kept in kept_for]
+            for kept, content in kept_for.items():
+                self._keep(f"{kept}.{name}", f"{KEPT}{kept}_{index}", content)
+            self.written.update(self._names_kept[name])
         self._keep("step", f"{KEPT}step", torch.zeros(()))
         self.written.add("step")
 
@@ -81,7 +127,7 @@ class _Step(torch.nn.Module):
         returned = []
         for spec, result in zip(self._outputs, results):
             if spec.kind == OutputKind.GRADIENT_TO_PARAMETER:
-                kept = [self._kept(f"{one}.{spec.target}") for one in self._update.kept]
+                kept = [self._kept(name) for name in self._names_kept[spec.target]]
                 self._update(self._kept(spec.target), result, kept, step, rate)
             elif spec.kind == OutputKind.BUFFER_MUTATION:
                 self._kept(spec.target).copy_(result)
