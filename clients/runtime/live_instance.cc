@@ -115,7 +115,10 @@ Result<std::unique_ptr<LiveInstance>> LiveInstance::make(std::shared_ptr<Session
 // Weights are bound and prepared here, which may take as long as many calls.
 LiveInstance::Loaded LiveInstance::load(const std::shared_ptr<const Model>& model,
                                         const SharedPlan& plan) const {
-  return PlanInstance::make(model, weights_, plan->plan, plan->object_source(), session_->device());
+  common::ExecutorOptions options;
+  options.arenas = session_->arenas();
+  return PlanInstance::make(model, weights_, plan->plan, plan->object_source(), session_->device(),
+                            options);
 }
 
 // On an error the plan that runs goes on.

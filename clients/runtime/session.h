@@ -22,6 +22,7 @@
 #include "common/plan/policy.h"
 #include "common/runtime/device/device.h"
 #include "common/runtime/device/device_allocator.h"
+#include "common/runtime/executor/arena_pool.h"
 
 namespace clients {
 
@@ -103,6 +104,8 @@ class Session {
   // Whether the farm's searches for this session's plans go on when it closes.
   void keep_searches(bool keep) { keeps_searches_ = keep; }
   common::Device& device() { return *device_; }
+  // What the session's instances share for values between kernels.
+  const std::shared_ptr<common::ArenaPool>& arenas() const { return arenas_; }
   // Of a graph's plan on this session's device.
   common::PlanKey key_of(const common::Digest& graph_hash) const;
 
@@ -137,6 +140,7 @@ class Session {
 
   SessionOptions options_;
   std::unique_ptr<common::Device> device_;
+  std::shared_ptr<common::ArenaPool> arenas_ = std::make_shared<common::ArenaPool>();
   PlanResolver resolver_;
   Negatives negatives_;
   mutable std::mutex mutex_;

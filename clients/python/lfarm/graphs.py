@@ -7,6 +7,7 @@ another order, such as transposed ones, are taken and returned in that order, so
 
 from __future__ import annotations
 
+import ctypes
 import os
 import sys
 import tempfile
@@ -490,6 +491,14 @@ class LeftToTorch:
         except Error as reason:  # a farm that is away is asked again
             self.warn(f" as long as there is no plan: {reason}")
             return False
+
+
+def release_freed() -> None:
+    """Gives the system what the process has freed. What compiling took would else stay the process's:
+    87 MB after GPT-2 of four layers."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # of glibc alone
+    if trim is not None:
+        trim(0)
 
 
 def is_capturing() -> bool:

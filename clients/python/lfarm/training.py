@@ -18,7 +18,16 @@ from torch.fx import GraphModule, Node
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from lfarm import graphs
-from lfarm.graphs import LeftToTorch, Program, Runner, Unsuited, gpu_of, graph_of, meta_of
+from lfarm.graphs import (
+    LeftToTorch,
+    Program,
+    Runner,
+    Unsuited,
+    gpu_of,
+    graph_of,
+    meta_of,
+    release_freed,
+)
 from lfarm.partition import BoundedPartition, partition_for
 from lfarm.recurrent import with_dropout
 
@@ -183,6 +192,7 @@ class PlannedGraph:
         self._options = options
         self._parts: Optional[_Parts] = None
         self._runner: Optional[Runner] = None
+        self._has_run = False
         graphs.compiled.add(self)
 
     def __call__(self, inputs: list[Any]) -> Any:
@@ -200,7 +210,12 @@ class PlannedGraph:
             self.left.attempt(lambda: self._prepare(values))
         if self.left.is_for_good:
             return False
-        return self._runner is None or self.left.can_run(self._runner, values)
+        if self._runner is not None and not self.left.can_run(self._runner, values):
+            return False
+        if not self._has_run:
+            self._has_run = True
+            release_freed()
+        return True
 
     def _prepare(self, values: list[Any]) -> None:
         parts = _Parts(self.graph)

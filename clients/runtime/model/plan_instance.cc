@@ -26,12 +26,13 @@ Result<std::unique_ptr<PlanInstance>> PlanInstance::make(std::shared_ptr<const M
                                                          std::shared_ptr<Weights> weights,
                                                          const common::Plan& plan,
                                                          const common::ObjectSource& objects,
-                                                         common::Device& device) {
+                                                         common::Device& device,
+                                                         const common::ExecutorOptions& options) {
   if (plan.inputs.size() != model->graph.inputs.size() ||
       plan.outputs.size() != model->graph.outputs.size()) {
     return common::invalid_input("the plan was made for a model with other inputs and outputs");
   }
-  LFARM_ASSIGN_OR_RETURN(auto executor, common::Executor::load(plan, objects, device));
+  LFARM_ASSIGN_OR_RETURN(auto executor, common::Executor::load(plan, objects, device, options));
   std::unique_ptr<PlanInstance> instance(
       new PlanInstance(std::move(model), std::move(weights), std::move(executor)));
   LFARM_RETURN_IF_ERROR(instance->bind_stored());

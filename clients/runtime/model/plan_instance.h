@@ -17,11 +17,10 @@ namespace clients {
 class PlanInstance final : public Instance {
  public:
   // As make_plan_instance(), with weights that other instances share.
-  static common::Result<std::unique_ptr<PlanInstance>> make(std::shared_ptr<const Model> model,
-                                                            std::shared_ptr<Weights> weights,
-                                                            const common::Plan& plan,
-                                                            const common::ObjectSource& objects,
-                                                            common::Device& device);
+  static common::Result<std::unique_ptr<PlanInstance>> make(
+      std::shared_ptr<const Model> model, std::shared_ptr<Weights> weights,
+      const common::Plan& plan, const common::ObjectSource& objects, common::Device& device,
+      const common::ExecutorOptions& options = {});
 
   common::Result<CallResult> call(std::span<const common::HostTensor> user_inputs) override;
   common::Result<common::HostTensor> state(int input) override { return executor_->state(input); }

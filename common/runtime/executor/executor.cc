@@ -108,7 +108,9 @@ Status make_room(Device& device, DType dtype, const std::vector<int64_t>& sizes,
 }
 
 Executor::Executor(std::unique_ptr<State> state) : state_(std::move(state)) {}
-Executor::~Executor() = default;
+Executor::~Executor() {
+  if (state_->shared.pool != nullptr) state_->shared.pool->clear();
+}
 const Plan& Executor::plan() const { return state_->loaded.plan; }
 const Device& Executor::device() const { return *state_->device; }
 
@@ -119,6 +121,7 @@ Result<std::unique_ptr<Executor>> Executor::load(const Plan& plan, const ObjectS
   state->device = &device;
   state->options = options;
   state->band = options.guard ? kGuardBand : 0;
+  if (device.uses_host_memory() && !options.guard) state->shared.pool = options.arenas;
   state->describe_slots();
   return std::unique_ptr<Executor>(new Executor(std::move(state)));
 }
@@ -247,7 +250,7 @@ ExecutorMemory Executor::memory() const {
   }
   for (const KeptSlot& slot : s.kept) memory.prepacked += slot.memory.size();
   for (const OutputSlot& slot : s.outputs) memory.staging += slot.staged.size();
-  memory.arena = s.shared.arena.size();
+  memory.arena = s.shared.arena_bytes;
   memory.scratch = s.shared.scratch.size();
   memory.code = s.loaded.code_bytes;
   return memory;

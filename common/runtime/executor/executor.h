@@ -20,6 +20,8 @@ namespace common {
 // Bytes on each side of every guarded buffer: wider than a vector register or a short row.
 inline constexpr size_t kGuardBand = 4096;
 
+class ArenaPool;
+
 struct ExecutorOptions {
   // For candidates that nobody trusts yet. Every buffer lies in memory of its own between guard
   // bands, outputs and temporaries are filled with a pattern before each run (NaN for floats), and
@@ -30,6 +32,9 @@ struct ExecutorOptions {
   bool one_by_one = false;
   // With one_by_one: told of each call before it runs: its number, kernel, blocks and memory.
   std::function<void(const std::string& call)> on_call;
+  // What runs take their temporaries' memory from, so that executors of one device share it; null:
+  // the executor keeps its own. Unused with `guard` and on devices with memory of their own.
+  std::shared_ptr<ArenaPool> arenas;
   // Timed runs begin with cold caches (Device::flush_caches).
   bool cold_caches = false;
 };
@@ -164,8 +169,8 @@ class Executor {
   Result<std::vector<int64_t>> run_calls_ns(std::span<const HostTensor> inputs,
                                             RunOutputs& outputs);
 
-  // As the last run left it: the arena is that of the largest sizes so far. What checks of indices
-  // and recordings take is not among it.
+  // As the last run left it: the arena is that of the largest sizes so far, or of the pool's. What
+  // checks of indices and recordings take is not among it.
   ExecutorMemory memory() const;
 
   // Whether runs of the last run's sizes have found out how they are quickest on the device: the

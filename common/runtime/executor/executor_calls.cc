@@ -228,12 +228,19 @@ Status SharedMemory::drop(const Device& device, GuardedMemory& memory) {
   return {};
 }
 
+void SharedMemory::give_back() {
+  if (pool != nullptr && arena.data() != nullptr) pool->give_back(std::move(arena));
+}
+
 Status BoundCalls::prepare_memory(Device& device, SharedMemory& shared) {
   if (shared.arena.size() < layout_.arena_bytes) {
     LFARM_RETURN_IF_ERROR(shared.drop(device, shared.arena));
-    LFARM_ASSIGN_OR_RETURN(shared.arena,
-                           GuardedMemory::allocate(device, layout_.arena_bytes, layout_.band));
+    LFARM_ASSIGN_OR_RETURN(
+        shared.arena, shared.pool != nullptr
+                          ? shared.pool->take(device, layout_.arena_bytes)
+                          : GuardedMemory::allocate(device, layout_.arena_bytes, layout_.band));
   }
+  shared.arena_bytes = shared.arena.size();
   LFARM_RETURN_IF_ERROR(prepare_scratch(device, shared));
   shared.is_captured = shared.is_captured || device.is_capturing();
   std::byte* arena = shared.arena.data();

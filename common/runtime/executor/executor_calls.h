@@ -12,6 +12,7 @@
 
 #include "common/plan/arena.h"
 #include "common/runtime/device/device.h"
+#include "common/runtime/executor/arena_pool.h"
 #include "common/runtime/executor/executor_memory.h"
 #include "common/runtime/executor/repeated_calls.h"
 #include "common/runtime/executor/run_sharing.h"
@@ -51,6 +52,8 @@ using CallObserver = std::function<void(const std::string&)>;
 // Memory that every size set may use in turn, as large as the largest needs.
 struct SharedMemory {
   GuardedMemory arena;
+  std::shared_ptr<ArenaPool> pool;  // which the arena is taken from for each run; null: it is kept
+  size_t arena_bytes = 0;           // of the last run's arena
   GuardedMemory scratch;
   size_t counter_bytes = 0;  // of it, in front: 0 between launches
   // Of both: a graph of a caller's works on it, and on what was there when it was captured.
@@ -59,6 +62,8 @@ struct SharedMemory {
 
   // Gives up what is too small; kInvalidInput while a caller captures.
   Status drop(const Device& device, GuardedMemory& memory);
+  // Gives the arena back after a run.
+  void give_back();
 };
 
 class BoundCalls {

@@ -417,6 +417,7 @@ Status Executor::State::run(std::span<const TensorRef> given, const Destination&
         times->insert(times->begin() + static_cast<std::ptrdiff_t>(c), 0);
     }
   }
+  shared.give_back();
   LFARM_RETURN_IF_ERROR(collect(given, to, waits));
   // Contents of inputs that are mutated were copied after the calls.
   return waits && to.device != nullptr ? device->synchronise() : Status();
