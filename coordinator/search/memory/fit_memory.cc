@@ -63,7 +63,24 @@ FittedProgram lowered(const Program& program, Plan plan, const Variant& variant,
   return fitted;
 }
 
+// Other orders must give back as much, in bytes and of the arena: what is close to the last bytes
+// stays close to the caches.
+constexpr size_t kWorthOrdering = size_t{1} << 20;
+constexpr double kWorthShare = 0.05;
+
 }  // namespace
+
+Program in_lower_order(Program program, const std::vector<int64_t>& sizes) {
+  Plan plan = common::plan_of_buffers(program);
+  const size_t before = common::run_liveness(plan, sizes).arena_bytes();
+  if (before < kWorthOrdering || !lower_peak_by_order(&plan, sizes)) return program;
+  const size_t after = common::run_liveness(plan, sizes).arena_bytes();
+  const double worth =
+      std::max(static_cast<double>(kWorthOrdering), kWorthShare * static_cast<double>(before));
+  if (static_cast<double>(after) + worth > static_cast<double>(before)) return program;
+  program.calls = std::move(plan.calls);
+  return program;
+}
 
 MemoryFit fit_memory(const Program& program, size_t bound, const std::vector<double>& kernel_ns,
                      const std::vector<int64_t>& sizes) {

@@ -31,4 +31,8 @@ MemoryFit fit_memory(const common::Program& program, size_t bound,
 // No order and no repetition needs less: what one call reads and writes of the arena.
 size_t least_arena_bytes(const common::Program& program, const std::vector<int64_t>& sizes);
 
+// The program in an order of its calls that needs less memory, where it saves a share worth having:
+// nothing is computed twice. Else the program as it is.
+common::Program in_lower_order(common::Program program, const std::vector<int64_t>& sizes);
+
 }  // namespace coordinator

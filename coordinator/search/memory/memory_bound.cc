@@ -31,13 +31,17 @@ std::vector<int64_t> sizes_of(const Program& program) {
 }  // namespace
 
 MemoryBound::MemoryBound(const SearchOptions& options, KernelTimes& times)
-    : threads_(threads_of(options.machine)), times_(times) {
+    : threads_(threads_of(options.machine)),
+      orders_(!common::is_gpu(common::machine_of(options.target))),
+      times_(times) {
   auto policy = common::parse_plan_policy(options.policy);
   if (policy.ok()) bytes_ = policy->memory_bytes;
 }
 
 std::vector<Program> MemoryBound::fit(const Program& program) {
-  if (!is_set()) return {program};
+  if (!is_set()) {
+    return {orders_ ? in_lower_order(program, sizes_of(program)) : program};
+  }
   std::vector<double> kernel_ns = times_.times_of(program, common::body_hashes(program));
   MemoryFit fit = fit_memory(program, arena_bound(), kernel_ns, sizes_of(program));
   least_ = std::min(least_, fit.least_bytes + scratch_);

@@ -24,7 +24,7 @@ class MemoryBound {
   bool is_set() const { return bytes_ != 0; }
   // Programs that compute the same and keep the bound (memory/fit_memory.h), the ones that should
   // be the fastest first; the program alone where it keeps the bound by itself. Empty: none was
-  // found.
+  // found. Without a bound, the program, on processors in an order that needs less memory.
   std::vector<common::Program> fit(const common::Program& program);
   // Whether a whole program with this one as a part may keep the bound.
   bool may_hold(const common::Program& part) const;
@@ -43,7 +43,8 @@ class MemoryBound {
   size_t arena_bound() const { return bytes_ > scratch_ ? bytes_ - scratch_ : 0; }
 
   uint64_t bytes_ = 0;
-  int threads_ = 1;  // that share a run on a processor
+  int threads_ = 1;      // that share a run on a processor
+  bool orders_ = false;  // programs without a bound
   KernelTimes& times_;
   size_t scratch_ = 0;  // bytes
   size_t least_ = SIZE_MAX;

@@ -15,6 +15,7 @@
 #include "coordinator/search/job_search.h"
 #include "coordinator/search/memory/call_order.h"
 #include "coordinator/search/memory/fit_memory.h"
+#include "coordinator/search/memory/memory_bound.h"
 #include "coordinator/search/memory/recompute.h"
 #include "coordinator/search/partition/assemble.h"
 #include "coordinator/search/partition/partition.h"
@@ -145,13 +146,13 @@ TEST(FitMemory, RepeatsWhatTakesTheLeastTime) {
   expect_equal(graph, program, fitted);
 }
 
-// Optimiser updates move right behind their gradients, and nothing is computed twice.
-TEST(CallOrder, UpdatesFollowTheirGradients) {
+// Eight states, gradients of all, and then an update of each.
+Graph updates(int64_t width) {
   GraphBuilder b;
-  IrNode x = b.input(InputKind::kUser, DType::kFloat32, {1024}, "x");
+  IrNode x = b.input(InputKind::kUser, DType::kFloat32, {width}, "x");
   std::vector<IrNode> states, gradients;
   for (int k = 0; k < 8; ++k) {
-    states.push_back(b.input(InputKind::kState, DType::kFloat32, {1024}, "w"));
+    states.push_back(b.input(InputKind::kState, DType::kFloat32, {width}, "w"));
   }
   for (IrNode state : states) {
     gradients.push_back(b.unary(UnaryOp::kTanh, b.binary(BinaryOp::kMul, x, state)));
@@ -162,7 +163,12 @@ TEST(CallOrder, UpdatesFollowTheirGradients) {
     IrNode next = b.binary(BinaryOp::kSub, states[k], gradients[k]);
     b.mutate(static_cast<int>(k) + 1, next);
   }
-  Graph graph = b.finish();
+  return b.finish();
+}
+
+// Optimiser updates move right behind their gradients, and nothing is computed twice.
+TEST(CallOrder, UpdatesFollowTheirGradients) {
+  Graph graph = updates(1024);
   Program program = plain_program_of(graph);
   size_t one = 1024 * 4;
   ASSERT_GE(arena_of(program), 8 * one);
@@ -171,6 +177,32 @@ TEST(CallOrder, UpdatesFollowTheirGradients) {
   EXPECT_EQ(repeats_of(fit.programs[0].program), 0);
   EXPECT_EQ(fit.programs[0].program.calls.size(), program.calls.size());
   expect_equal(graph, program, fit.programs[0].program);
+}
+
+// Without a bound, too, where that saves something worth having.
+TEST(CallOrder, ProgramsWithoutABoundTakeTheOrderThatNeedsLess) {
+  Graph graph = updates(1 << 17);
+  Program program = plain_program_of(graph);
+  Program ordered = in_lower_order(program, {});
+  EXPECT_LE(2 * arena_of(ordered), arena_of(program));
+  EXPECT_EQ(ordered.calls.size(), program.calls.size());
+  expect_equal(graph, program, ordered);
+  Program small = plain_program_of(updates(1024));
+  EXPECT_EQ(arena_of(in_lower_order(small, {})), arena_of(small));
+}
+
+// Whole programs of searches take it on processors. GPUs overlap calls as they come.
+TEST(MemoryBound, OrdersProgramsOfProcessors) {
+  Program program = plain_program_of(updates(1 << 17));
+  for (const char* target : {"cpu-x86_64-avx2", "cuda-sm_90a"}) {
+    SearchOptions options;
+    options.target.name = target;
+    KernelTimes times(nullptr, {{}});
+    std::vector<Program> fitted = MemoryBound(options, times).fit(program);
+    ASSERT_EQ(fitted.size(), 1U);
+    bool is_lower = arena_of(fitted[0]) < arena_of(program);
+    EXPECT_EQ(is_lower, options.target.name == "cpu-x86_64-avx2");
+  }
 }
 
 // The state is read before it changes: later its old content is gone.
