@@ -74,9 +74,13 @@ void ShardTurns::turn(JobTable& jobs, SharedTier& shared) {
     jobs.end_shards([&](uint32_t shard) { return lost[shard]; }, handed_over(), kAskAgainMs);
   }
   served_ = served;
-  for (const ShardPreparation::Ready& ready : shared.preparation()->take_ready()) {
-    for (const ShardJournal& journal : ready.journals) jobs.take_over(ready.fence.shard, journal);
-    keeper.ready(ready.fence);
+  for (ShardPreparation::Ready& ready : shared.preparation()->take_ready()) {
+    jobs.take_over(ready.fence, std::move(ready.journals), [&jobs, &keeper, fence = ready.fence] {
+      keeper.ready(fence);
+      if (keeper.serves(fence.shard) == fence) return;
+      auto is_lost = [&](uint32_t shard) { return shard == fence.shard; };
+      jobs.end_shards(is_lost, handed_over(), kAskAgainMs);
+    });
   }
   if (shared.is_pushing()) return;
   for (uint32_t shard : ending) {

@@ -78,6 +78,16 @@ Json workers_json(const StatusSources& sources) {
   return Json{{"workers", worker_rows_json(sources, sources.environment.workers.sessions())}};
 }
 
+// Who else has jobs, this coordinator first: whoever asks for all of the farm's asks all of them.
+Json coordinators_json(const ShardKeeper& keeper) {
+  Json rows = Json::array();
+  for (const ServingCoordinator& one : keeper.coordinators()) {
+    rows.push_back(
+        {{"endpoint", one.at.endpoint}, {"server_key", one.at.public_key}, {"shards", one.shards}});
+  }
+  return rows;
+}
+
 // The latest jobs that ended, the oldest first, as far as they fit beside `bytes`.
 Json ended_jobs_json(const StatusSources& sources, size_t bytes) {
   const auto& jobs = sources.jobs.history().jobs();
@@ -109,6 +119,9 @@ Json jobs_json(const StatusSources& sources) {
   Json json{{"jobs", std::move(rows)}};
   if (omitted != 0) json["omitted"] = omitted;
   json["ended"] = ended_jobs_json(sources, bytes);
+  if (const ShardKeeper* keeper = sources.environment.shared.keeper()) {
+    json["coordinators"] = coordinators_json(*keeper);
+  }
   return json;
 }
 

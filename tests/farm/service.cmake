@@ -51,7 +51,7 @@ lfarm_test(shards LABEL farm
 lfarm_test(shards_process LABEL farm
   SOURCES service/shards_process_test.cc ${service_support}
   COMPONENTS coordinator/service coordinator/search clients/runtime/farm cache/engine common/process
-  DEPENDS lfarm-coordinator-scripted)
+  LIBRARIES nlohmann_json::nlohmann_json DEPENDS lfarm-coordinator-scripted lfarm)
 lfarm_test(searchers LABEL farm
   SOURCES service/searchers_test.cc ${service_support}
   COMPONENTS ${service_components} coordinator/service/searchers common/wire/frames common/process

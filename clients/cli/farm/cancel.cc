@@ -4,10 +4,10 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "clients/cli/access/plan_source.h"
 #include "clients/cli/base/commands.h"
 #include "clients/cli/base/json_fields.h"
 #include "clients/cli/base/report.h"
+#include "clients/cli/farm/farm_coordinators.h"
 
 namespace clients {
 namespace {
@@ -18,35 +18,30 @@ struct CancelOptions {
   bool all = false;
 };
 
-// The jobs that run, of those that the farm tells this client of.
-common::Result<std::vector<uint64_t>> running_jobs(FarmClient& client) {
-  LFARM_ASSIGN_OR_RETURN(std::string text, client.status(common::StatusTopic::kJobs));
-  auto json = nlohmann::json::parse(text, nullptr, false);
-  auto rows = json.is_object() ? json.find("jobs") : json.end();
-  if (rows == json.end() || !rows->is_array()) {
-    return common::corrupt("the farm's list of jobs is none; use the same version on both sides");
+common::Status cancel_all(const std::vector<FarmCoordinator>& coordinators) {
+  size_t cancelled = 0;
+  for (const FarmCoordinator& one : coordinators) {
+    for (const auto& row : one.jobs.value("jobs", nlohmann::ordered_json::array())) {
+      auto job = static_cast<uint64_t>(integer_in(row, "job"));
+      LFARM_RETURN_IF_ERROR(one.client->cancel(job));
+      std::printf("job %llu is cancelled\n", static_cast<unsigned long long>(job));
+      ++cancelled;
+    }
   }
-  std::vector<uint64_t> jobs;
-  for (const auto& row : *rows) {
-    if (int64_t id = integer_in(row, "job"); id > 0) jobs.push_back(static_cast<uint64_t>(id));
-  }
-  return jobs;
+  if (cancelled == 0) std::printf("no job runs\n");
+  std::fflush(stdout);  // before the line on standard error
+  return all_asked(coordinators);
 }
 
 common::Status cancel(const CancelOptions& options) {
   if (options.all == (options.job != 0)) {
     return common::invalid_input("lfarm cancel takes a job's number or --all; see 'lfarm jobs'");
   }
-  LFARM_ASSIGN_OR_RETURN(auto client, connect_to_farm(options.farm));
-  std::vector<uint64_t> jobs{options.job};
-  if (options.all) {
-    LFARM_ASSIGN_OR_RETURN(jobs, running_jobs(*client));
-    if (jobs.empty()) std::printf("no job runs\n");
-  }
-  for (uint64_t job : jobs) {
-    LFARM_RETURN_IF_ERROR(client->cancel(job));
-    std::printf("job %llu is cancelled\n", static_cast<unsigned long long>(job));
-  }
+  LFARM_ASSIGN_OR_RETURN(auto coordinators, ask_coordinators(options.farm));
+  if (options.all) return cancel_all(coordinators);
+  LFARM_RETURN_IF_ERROR(ask_about_job(
+      coordinators, options.job, [&](FarmClient& client) { return client.cancel(options.job); }));
+  std::printf("job %llu is cancelled\n", static_cast<unsigned long long>(options.job));
   return {};
 }
 

@@ -4,10 +4,10 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "clients/cli/access/plan_source.h"
 #include "clients/cli/base/commands.h"
 #include "clients/cli/base/json_fields.h"
 #include "clients/cli/base/report.h"
+#include "clients/cli/farm/farm_coordinators.h"
 #include "common/base/cat.h"
 #include "common/base/files.h"
 
@@ -40,8 +40,13 @@ void print_summary(const Json& trace, const std::string& file) {
 }
 
 common::Status trace(const TraceOptions& options) {
-  LFARM_ASSIGN_OR_RETURN(auto client, connect_to_farm(options.farm));
-  LFARM_ASSIGN_OR_RETURN(std::string text, client->trace(options.job));
+  LFARM_ASSIGN_OR_RETURN(auto coordinators, ask_coordinators(options.farm));
+  std::string text;
+  LFARM_RETURN_IF_ERROR(
+      ask_about_job(coordinators, options.job, [&](FarmClient& client) -> common::Status {
+        LFARM_ASSIGN_OR_RETURN(text, client.trace(options.job));
+        return {};
+      }));
   if (options.file.empty()) {
     std::printf("%s\n", text.c_str());
     return {};

@@ -316,7 +316,7 @@ Result<Job*> JobTable::make(const common::Principal& who, const common::Submit& 
   }
   LFARM_RETURN_IF_ERROR(check_share(who.tenant));
   JobRequest job;
-  job.id = ++last_id_;
+  job.id = next_id(who.tenant, key.graph_hash);
   job.key = std::move(key);
   job.graph = request.graph;
   job.tenant = who.tenant;

@@ -70,8 +70,11 @@ class JobTable final : public TaskSink {
   // To be called on every turn of the loop: proposals; deadlines, progress and the queue now and
   // then.
   void turn(int64_t now_ns);
-  // Goes on with a job that the coordinator before this one left in the engine.
-  void take_over(uint32_t shard, const ShardJournal& there);
+  // Goes on with the jobs that the coordinator before this one left in the engine, once their
+  // journals are parsed in the background. `done`: all of them are jobs; not called when the shard
+  // is lost before.
+  void take_over(const common::Fence& fence, std::vector<ShardJournal> journals,
+                 std::function<void()> done);
   // Removes the journals on this coordinator's disk that are open: the shards that it takes have
   // theirs in the engine. In the place of resume().
   common::Status begin_without_journals();
@@ -107,6 +110,13 @@ class JobTable final : public TaskSink {
     int64_t deadline_ns = 0;
     farm::JobId behind = 0;  // the job whose end it waits for; 0: it waits for a worker
   };
+  // A job that another coordinator left.
+  struct LeftJob {
+    ShardJournal there;
+    common::Result<JournalledJob> journal = common::corrupt("not read");
+  };
+  void take_over(uint32_t shard, LeftJob left);
+  farm::JobId next_id(const std::string& tenant, const common::Digest& graph_hash);
   common::Result<JournalListing> read_numbers();
   bool is_current(const JournalledJob& journal) const;
   void leave_journal(farm::JobId id);

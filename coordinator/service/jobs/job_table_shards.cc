@@ -15,9 +15,26 @@ using common::Digest;
 using common::Error;
 using common::Status;
 
-void JobTable::take_over(uint32_t shard, const ShardJournal& there) {
-  farm::JobId id = last_id_ + 1;
-  auto journal = parse_journal_as(id, there.records);
+void JobTable::take_over(const common::Fence& fence, std::vector<ShardJournal> journals,
+                         std::function<void()> done) {
+  if (journals.empty()) return done();
+  auto left = std::make_shared<std::vector<LeftJob>>();
+  for (ShardJournal& journal : journals) left->push_back({std::move(journal)});
+  env_.threads.background.start([this, fence, left, done = std::move(done)]() -> Background::Done {
+    for (LeftJob& job : *left) job.journal = parse_journal_as(0, job.there.records);
+    return [this, fence, left, done] {
+      if (env_.shared.keeper()->holds(fence.shard) != fence) return;  // whoever has it reads them
+      for (LeftJob& job : *left) take_over(fence.shard, std::move(job));
+      done();
+    };
+  });
+}
+
+void JobTable::take_over(uint32_t shard, LeftJob left) {
+  const ShardJournal& there = left.there;
+  common::Result<JournalledJob>& journal = left.journal;
+  farm::JobId id = common::job_number_after(last_id_, shard);
+  if (journal.ok()) journal->request.id = id;
   bool is_whole = journal.ok() && is_current(*journal);
   // Two journals of one job, where the removal of one was cut short.
   if (!is_whole || has_job(journal->request)) {
@@ -28,7 +45,8 @@ void JobTable::take_over(uint32_t shard, const ShardJournal& there) {
   }
   last_id_ = id;
   env_.shared.journals()->go_on(journal_name(id), shard, there);
-  auto records = std::make_shared<const std::vector<cache::JobRecord>>(there.records);
+  auto records =
+      std::make_shared<const std::vector<cache::JobRecord>>(std::move(left.there.records));
   env_.commits.put(
       [request = journal->request, records, id](cache::Changes& changes) {
         journal_copy(changes, request, *records);
@@ -41,6 +59,14 @@ void JobTable::take_over(uint32_t shard, const ShardJournal& there) {
       });
   go_on(std::move(*journal), {});
   rounds_.has_news = true;
+}
+
+// Where several coordinators serve, a job's number says its shard, and with it whom to ask.
+farm::JobId JobTable::next_id(const std::string& tenant, const Digest& graph_hash) {
+  uint32_t shard = common::shard_of(tenant, graph_hash);
+  last_id_ =
+      env_.shared.keeper() == nullptr ? last_id_ + 1 : common::job_number_after(last_id_, shard);
+  return last_id_;
 }
 
 // What is on its way to the disk goes to the engine, too.

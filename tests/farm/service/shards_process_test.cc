@@ -13,6 +13,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -46,6 +47,7 @@ using common::cat;
 const std::string kBinary = paths::binaries("/../tests/lfarm-coordinator-scripted");
 constexpr const char* kTarget = "cpu-test";
 constexpr auto kPatience = std::chrono::minutes(10);
+constexpr int kLeaseMs = 6'000;
 
 template <class T>
 T must(common::Result<T> result) {
@@ -68,11 +70,13 @@ int free_port() {
 class Coordinator {
  public:
   // `key_of`: whose signing key it has, too; null: its own.
-  Coordinator(const std::string& name, std::string remote, const Coordinator* key_of)
+  Coordinator(const std::string& name, std::string remote, const Coordinator* key_of,
+              int lease_ms = kLeaseMs)
       : scratch_(must(common::ScratchDirectory::create(name))),
         name_(name),
         remote_(std::move(remote)),
-        endpoint_(cat("tcp://127.0.0.1:", free_port())) {
+        endpoint_(cat("tcp://127.0.0.1:", free_port())),
+        lease_ms_(lease_ms) {
     if (!common::make_directories(scratch_.path() + "/state").ok()) {
       throw std::runtime_error("no folder");
     }
@@ -105,7 +109,7 @@ class Coordinator {
                          "--remote-wait-ms",
                          "10000",
                          "--shard-lease-ms",
-                         "6000"};
+                         cat(lease_ms_)};
     process_.emplace(must(common::Subprocess::start(options)));
     auto end = std::chrono::steady_clock::now() + kPatience;
     while (::access(file.c_str(), R_OK) != 0) {
@@ -127,6 +131,7 @@ class Coordinator {
  private:
   common::ScratchDirectory scratch_;
   const std::string name_, remote_, endpoint_;
+  const int lease_ms_;
   std::optional<common::Subprocess> process_;
 };
 
@@ -175,8 +180,8 @@ class ShardsProcessTest : public testing::Test {
       GTEST_SKIP() << "no redis-server on this machine; .ci/packages.txt names its package";
     }
     redis_.emplace();
-    first_.emplace("one", redis_->address(), nullptr);
-    second_.emplace("two", redis_->address(), &*first_);
+    first_.emplace("one", redis_->address(), nullptr, lease_ms());
+    second_.emplace("two", redis_->address(), &*first_, lease_ms());
     cache::RemoteOptions remote;
     remote.address = must(cache::parse_remote_address(redis_->address()));
     remote.answer_ms = 600'000;
@@ -185,6 +190,7 @@ class ShardsProcessTest : public testing::Test {
     engine_.emplace(*store_,
                     cache::RemoteEngineOptions{common::to_hex(key.public_key()).substr(0, 16), 0});
   }
+  virtual int lease_ms() const { return kLeaseMs; }
   // The journal of the shard's only job in the engine; empty when there is none that is whole.
   std::optional<JournalledJob> journal(uint32_t shard) {
     std::map<common::Digest, std::string> segments;
@@ -278,6 +284,81 @@ TEST_F(ShardsProcessTest, EverySubmitIsAnsweredAndAllHaveTheSamePlan) {
     }
   }
   EXPECT_EQ(kills, kKills);
+}
+
+// ---- Commands that speak of all coordinators' jobs ---------------------------------------------
+
+// A lease that one which is killed keeps for longer than the test runs.
+class ShardsCommandsTest : public ShardsProcessTest {
+ protected:
+  int lease_ms() const override { return 60'000; }
+
+  struct Ran {
+    int code = -1;
+    std::string output;
+  };
+  // `arguments` of lfarm, asked of the first coordinator.
+  Ran lfarm(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), paths::binaries("/lfarm"));
+    arguments.insert(arguments.end(),
+                     {"--farm", first_->endpoint(), "--state", scratch_.path() + "/client"});
+    auto run = must(common::run_command(arguments, 600'000));
+    return {run.status.code, run.output};
+  }
+  // The numbers of the jobs of a coordinator, as `lfarm jobs` tells them.
+  std::vector<uint64_t> jobs_of(const Coordinator& coordinator) {
+    std::vector<uint64_t> jobs;
+    std::string output = lfarm({"jobs", "--json"}).output;
+    size_t begin = output.find("{\"jobs\"");
+    if (begin == std::string::npos) throw std::runtime_error(output);
+    std::string text = output.substr(begin, output.find('\n', begin) - begin);
+    const auto listed = nlohmann::json::parse(text);
+    for (const auto& row : listed.at("jobs")) {
+      if (row.value("coordinator", "") == coordinator.endpoint()) jobs.push_back(row.at("job"));
+    }
+    return jobs;
+  }
+
+  common::ScratchDirectory scratch_ = must(common::ScratchDirectory::create("lfarm-cli"));
+};
+
+TEST_F(ShardsCommandsTest, JobsAndCancelAskAllAndSayWhoIsAway) {
+  constexpr size_t kModels = 8;
+  first_->worker->answers_max = second_->worker->answers_max = 0;
+  std::string all = cat(first_->endpoint(), ",", second_->endpoint());
+  std::vector<std::unique_ptr<Waiting>> clients;
+  for (size_t k = 0; k < kModels; ++k) {
+    clients.push_back(
+        std::make_unique<Waiting>(all, scripted_graph(8 + static_cast<int64_t>(k)), kBudget));
+  }
+  std::vector<uint64_t> of_first, of_second;
+  ASSERT_TRUE(talk([&] {
+    of_first = jobs_of(*first_);
+    of_second = jobs_of(*second_);
+    return !of_first.empty() && !of_second.empty() && of_first.size() + of_second.size() == kModels;
+  }));
+  // Numbers are of one job only, and whoever is asked finds it.
+  for (uint64_t job : of_first) {
+    EXPECT_EQ(std::count(of_second.begin(), of_second.end(), job), 0) << job;
+  }
+  Ran cancelled = lfarm({"cancel", cat(of_second[0])});
+  EXPECT_EQ(cancelled.code, 0) << cancelled.output;
+  EXPECT_EQ(jobs_of(*first_).size(), of_first.size());
+  EXPECT_EQ(jobs_of(*second_).size(), of_second.size() - 1);
+  Ran trace = lfarm({"jobs", "trace", cat(of_second[0])});
+  EXPECT_EQ(trace.code, 0) << trace.output;
+  Ran unknown = lfarm({"cancel", "999999999"});
+  EXPECT_EQ(unknown.code, 2) << unknown.output;
+
+  second_->end(SIGKILL);
+  Ran jobs = lfarm({"jobs"});
+  EXPECT_EQ(jobs.code, 4);
+  EXPECT_NE(jobs.output.find(second_->endpoint()), std::string::npos) << jobs.output;
+  EXPECT_NE(jobs.output.find(cat(of_first[0], ' ')), std::string::npos) << jobs.output;
+  EXPECT_EQ(lfarm({"cancel", "999999999"}).code, 4) << "the one that is away may have the job";
+  Ran rest = lfarm({"cancel", "--all"});
+  EXPECT_EQ(rest.code, 4);
+  EXPECT_TRUE(jobs_of(*first_).empty()) << rest.output;
 }
 
 INSTANTIATE_TEST_SUITE_P(After, ATakeover, testing::Values(SIGKILL, SIGTERM), [](const auto& info) {

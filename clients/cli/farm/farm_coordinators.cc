@@ -1,0 +1,95 @@
+#include "clients/cli/farm/farm_coordinators.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/cat.h"
+#include "common/shard/shard.h"
+
+namespace clients {
+namespace {
+
+using common::cat;
+using common::Result;
+using common::Status;
+using Json = nlohmann::ordered_json;
+
+common::Error no_list() {
+  return common::corrupt("the farm's list of jobs is none; use the same version on both sides");
+}
+
+Result<Json> jobs_of(FarmClient& client) {
+  LFARM_ASSIGN_OR_RETURN(std::string text, client.status(common::StatusTopic::kJobs));
+  Json json = Json::parse(text, nullptr, false);
+  auto jobs = json.is_object() ? json.find("jobs") : json.end();
+  if (jobs == json.end() || !jobs->is_array()) return no_list();
+  return json;
+}
+
+Status connect(const FarmOptions& farm, FarmCoordinator* to) {
+  LFARM_ASSIGN_OR_RETURN(to->client, connect_to_farm(farm));
+  auto jobs = jobs_of(*to->client);
+  if (!jobs.ok()) {
+    to->client.reset();
+    return jobs.error();
+  }
+  to->jobs = *std::move(jobs);
+  return {};
+}
+
+}  // namespace
+
+Result<std::vector<FarmCoordinator>> ask_coordinators(const FarmOptions& farm) {
+  std::vector<FarmCoordinator> all(1);
+  LFARM_RETURN_IF_ERROR(connect(farm, &all[0]));
+  all[0].endpoint = all[0].client->endpoint();
+  Json named = all[0].jobs.value("coordinators", Json::array());
+  all[0].jobs.erase("coordinators");
+  try {
+    for (size_t k = 0; k < named.size(); ++k) {
+      if (k != 0) all.emplace_back();
+      FarmCoordinator& one = all.back();
+      one.endpoint = named[k].at("endpoint");
+      one.shards = named[k].at("shards").get<std::vector<uint32_t>>();
+      if (k == 0) continue;
+      FarmOptions its = farm;
+      its.farm = one.endpoint;
+      its.server_key = named[k].at("server_key");
+      one.asked = connect(its, &one);
+      if (one.asked.ok()) one.jobs.erase("coordinators");
+    }
+  } catch (const Json::exception&) {
+    return no_list();
+  }
+  return all;
+}
+
+Status all_asked(const std::vector<FarmCoordinator>& coordinators) {
+  std::string missing;
+  for (const FarmCoordinator& one : coordinators) {
+    if (one.asked.ok()) continue;
+    missing += cat(missing.empty() ? "" : "; ", one.endpoint, ": ", one.asked.error().message);
+  }
+  if (missing.empty()) return {};
+  return common::unavailable(cat("not all of the farm's coordinators could be asked: ", missing));
+}
+
+Status ask_about_job(const std::vector<FarmCoordinator>& coordinators, uint64_t job,
+                     const std::function<Status(FarmClient& client)>& ask) {
+  std::vector<const FarmCoordinator*> order;
+  for (const FarmCoordinator& one : coordinators) order.push_back(&one);
+  std::stable_partition(order.begin(), order.end(), [job](const FarmCoordinator* one) {
+    return std::count(one->shards.begin(), one->shards.end(), common::shard_of_job(job)) != 0;
+  });
+  Status last;
+  for (const FarmCoordinator* one : order) {
+    if (one->client == nullptr) continue;
+    last = ask(*one->client);
+    if (last.ok() || last.error().code != common::Code::kInvalidInput) return last;
+  }
+  // One that was not asked may have it.
+  LFARM_RETURN_IF_ERROR(all_asked(coordinators));
+  return last;
+}
+
+}  // namespace clients
