@@ -31,6 +31,9 @@ constexpr std::chrono::milliseconds kPause{200};
 constexpr size_t kSegmentBytes = size_t{1} << 20;
 constexpr size_t kRecordBytesMax = cache::RemoteStore::kRecordBytesMax - kSegmentBytes;
 constexpr size_t kIdBytes = sizeof(Digest) - 8;
+// Writes at a time, each of another shard: a shard whose write is repeated takes one of them for as
+// long as a lease lasts.
+constexpr size_t kWriters = 4;
 
 Digest draw_id() {
   Digest id;
@@ -63,6 +66,17 @@ std::vector<ShardChange> removals(const Digest& id, uint64_t begin, uint64_t end
   return changes;
 }
 
+// At least one, where there are any.
+size_t records_in_segment(std::span<const JobRecord> records) {
+  size_t count = 0;
+  for (size_t bytes = 0; count < records.size() && bytes < kSegmentBytes; ++count) {
+    bytes += records[count].bytes.size();
+  }
+  // One that is large goes alone.
+  if (count > 1 && records[count - 1].bytes.size() >= kSegmentBytes) --count;
+  return count;
+}
+
 }  // namespace
 
 std::string encode_segment(std::span<const JobRecord> records) {
@@ -88,7 +102,9 @@ Result<std::vector<JobRecord>> decode_segment(std::string_view bytes) {
 }
 
 ShardJournals::ShardJournals(ShardKeeper& keeper, cache::ShardEngine& engine)
-    : keeper_(keeper), engine_(engine), thread_([this] { run(); }) {}
+    : keeper_(keeper), engine_(engine) {
+  for (size_t k = 0; k < kWriters; ++k) threads_.emplace_back([this] { run(); });
+}
 
 ShardJournals::~ShardJournals() {
   {
@@ -96,7 +112,7 @@ ShardJournals::~ShardJournals() {
     stopping_ = true;
   }
   wake_.notify_all();
-  thread_.join();
+  for (std::thread& thread : threads_) thread.join();
 }
 
 // ---- What happens to jobs ----------------------------------------------------------------------
@@ -125,7 +141,7 @@ void ShardJournals::go_on(const std::string& job, uint32_t shard, const ShardJou
 }
 
 void ShardJournals::written(std::span<const cache::Changes> changes) {
-  bool has_begun = false;
+  bool has_work = false;
   {
     std::lock_guard lock(mutex_);
     for (const cache::Changes& group : changes) {
@@ -140,13 +156,12 @@ void ShardJournals::written(std::span<const cache::Changes> changes) {
           give_up(found->second);
           continue;
         }
-        has_begun = has_begun || (found->second.segments == 0 && found->second.waiting.empty());
+        has_work = has_work || found->second.waiting.empty();
         found->second.waiting.push_back(record);
       }
     }
-    is_urgent_ = is_urgent_ || has_begun;
   }
-  wake_.notify_all();
+  if (has_work) wake_.notify_one();
 }
 
 void ShardJournals::give_up(Followed& followed) {
@@ -160,9 +175,8 @@ void ShardJournals::end(const std::string& job) {
     auto found = jobs_.find(job);
     if (found == jobs_.end() || found->second.fate == Fate::kLeaves) return;
     give_up(found->second);
-    is_urgent_ = true;
   }
-  wake_.notify_all();
+  wake_.notify_one();
 }
 
 void ShardJournals::leave(const std::string& job) {
@@ -179,14 +193,13 @@ void ShardJournals::left(const std::string& job) {
     auto found = jobs_.find(job);
     if (found == jobs_.end()) return;
     found->second.is_left = true;
-    is_urgent_ = true;
   }
-  wake_.notify_all();
+  wake_.notify_one();
 }
 
 bool ShardJournals::is_behind(uint32_t shard) const {
   std::lock_guard lock(mutex_);
-  return writing_ == shard || std::any_of(jobs_.begin(), jobs_.end(), [&](const auto& job) {
+  return writing_[shard] || std::any_of(jobs_.begin(), jobs_.end(), [&](const auto& job) {
            const Followed& followed = job.second;
            bool is_open = followed.fate == Fate::kOpen && followed.waiting.empty();
            return followed.fence.shard == shard && !is_open;
@@ -203,20 +216,20 @@ JournalCounts ShardJournals::counts() const {
 void ShardJournals::run() {
   std::unique_lock lock(mutex_);
   while (!stopping_) {
-    wake_.wait(lock, [this] { return stopping_ || has_work(); });
-    is_urgent_ = false;
-    while (!stopping_) {
-      auto work = next_work();
-      if (!work) break;
+    if (auto work = next_work()) {
       if (!work->segment.empty()) work->changes.front().bytes = work->segment;
-      writing_ = work->fence.shard;
+      const uint32_t shard = work->fence.shard;
+      writing_.set(shard);
       lock.unlock();
       Status written = keeper_.write_under(work->fence, work->changes);
       lock.lock();
       settle(*work, written);
-      writing_.reset();
+      writing_.reset(shard);
+    } else if (has_work()) {
+      wake_.wait_for(lock, kPause);
+    } else {
+      wake_.wait(lock);
     }
-    wake_.wait_for(lock, kPause, [this] { return stopping_ || is_urgent_; });
   }
 }
 
@@ -228,36 +241,41 @@ bool ShardJournals::has_work() const {
 }
 
 std::optional<ShardJournals::Work> ShardJournals::next_work() {
+  const Instant now = std::chrono::steady_clock::now();
   for (auto it = jobs_.begin(); it != jobs_.end();) {
     Followed& followed = it->second;
+    // What is under way decides what comes next.
+    if (writing_[followed.fence.shard]) {
+      ++it;
+      continue;
+    }
     bool is_over = (followed.fate == Fate::kEnds && followed.removed == followed.segments) ||
                    (followed.is_left && followed.waiting.empty());
     if (is_over) {
       it = jobs_.erase(it);
       continue;
     }
-    Work work{it->first, followed.fence, {}, {}};
     if (followed.fate == Fate::kEnds) {
-      work.changes = removals(followed.id, followed.removed, followed.segments);
-      return work;
+      return Work{it->first,
+                  followed.fence,
+                  {},
+                  removals(followed.id, followed.removed, followed.segments)};
     }
-    if (!followed.waiting.empty()) {
-      size_t count = 0;
-      for (size_t bytes = 0; count < followed.waiting.size() && bytes < kSegmentBytes; ++count) {
-        bytes += followed.waiting[count].bytes.size();
-      }
-      // One that is large goes alone.
-      if (count > 1 && followed.waiting[count - 1].bytes.size() >= kSegmentBytes) --count;
-      auto end = followed.waiting.begin() + static_cast<ptrdiff_t>(count);
-      work.segment = encode_segment({followed.waiting.begin(), end});
-      followed.waiting.erase(followed.waiting.begin(), end);
-      work.changes.push_back(
-          {ShardRecord::kJob, name_of(followed.id, followed.segments), std::nullopt});
-      return work;
-    }
+    bool is_due = followed.is_left || now >= followed.due;
+    if (!followed.waiting.empty() && is_due) return take_segment(it->first, followed);
     ++it;
   }
   return std::nullopt;
+}
+
+ShardJournals::Work ShardJournals::take_segment(const std::string& job, Followed& followed) {
+  auto end =
+      followed.waiting.begin() + static_cast<ptrdiff_t>(records_in_segment(followed.waiting));
+  Work work{job, followed.fence, encode_segment({followed.waiting.begin(), end}), {}};
+  followed.waiting.erase(followed.waiting.begin(), end);
+  work.changes.push_back(
+      {ShardRecord::kJob, name_of(followed.id, followed.segments), std::nullopt});
+  return work;
 }
 
 void ShardJournals::settle(const Work& work, const Status& written) {
@@ -274,6 +292,10 @@ void ShardJournals::settle(const Work& work, const Status& written) {
     return;
   }
   ++found->second.segments;
+  // What has come meanwhile is more than one segment takes, or waits for others.
+  if (found->second.waiting.empty()) {
+    found->second.due = std::chrono::steady_clock::now() + kPause;
+  }
   ++counts_.segments;
   counts_.bytes += work.segment.size();
 }

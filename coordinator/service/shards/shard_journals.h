@@ -2,6 +2,8 @@
 // jobs. They follow the journals on this coordinator's disk by a fraction of a second.
 #pragma once
 
+#include <bitset>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <map>
@@ -35,8 +37,9 @@ struct JournalCounts {
   uint64_t dropped = 0;  // journals that another coordinator took with their shard
 };
 
-// Thread-safe; borrows what it is given. Only read() waits. Jobs have the names of their journals
-// in the store.
+// Thread-safe; borrows what it is given. Only read() and remove() wait. Jobs have the names
+// of their journals in the store. Journals of several shards are written at the same time, those of
+// one shard in turn.
 class ShardJournals {
  public:
   ShardJournals(ShardKeeper& keeper, cache::ShardEngine& engine);
@@ -70,6 +73,7 @@ class ShardJournals {
 
  private:
   enum class Fate : uint8_t { kOpen, kEnds, kLeaves };
+  using Instant = std::chrono::steady_clock::time_point;
   struct Followed {
     common::Fence fence;  // that the shard had when the job came: no other writes its journal
     common::Digest id;
@@ -77,6 +81,7 @@ class ShardJournals {
     uint64_t removed = 0;  // of these, once the job has ended
     uint64_t first = 0;    // records before this one are in the engine
     std::vector<cache::JobRecord> waiting;
+    Instant due;  // not before, unless the job has ended or was left
     Fate fate = Fate::kOpen;
     bool is_left = false;
   };
@@ -91,6 +96,7 @@ class ShardJournals {
   bool has_work() const;
   static void give_up(Followed& followed);
   std::optional<Work> next_work();
+  static Work take_segment(const std::string& job, Followed& followed);
   void settle(const Work& work, const common::Status& written);
   Followed* follow(const std::string& job, uint32_t shard);
   void remove_segments(uint32_t shard, const common::Digest& id, std::span<const uint64_t> numbers);
@@ -99,12 +105,11 @@ class ShardJournals {
   cache::ShardEngine& engine_;
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable wake_;
-  std::map<std::string, Followed> jobs_;  // by the names of their journals
-  std::optional<uint32_t> writing_;       // the shard that is written to now
+  std::map<std::string, Followed> jobs_;      // by the names of their journals
+  std::bitset<common::kShardCount> writing_;  // shards that are written to now
   JournalCounts counts_;
-  bool is_urgent_ = false;  // a job began, or somebody waits for a shard
   bool stopping_ = false;
-  std::thread thread_;
+  std::vector<std::thread> threads_;
 };
 
 // A segment's bytes, and back; kCorrupt when they are none.

@@ -157,18 +157,18 @@ Status ShardKeeper::write(uint32_t shard, std::span<const cache::ShardChange> ch
 
 Status ShardKeeper::write_under(const Fence& fence, std::span<const cache::ShardChange> changes) {
   const uint32_t shard = fence.shard;
-  std::lock_guard one(one_write_);
+  std::lock_guard one(one_write_.at(shard));
   std::optional<Writing> mine;
   {
     std::lock_guard lock(mutex_);
     mine = writing_of(shard);
     if (mine && mine->fence != fence) mine.reset();
-    if (mine) now_writing_ = shard;
+    if (mine) now_writing_.set(shard);
   }
   if (!mine) return common::unavailable(cat("shard ", shard, " is another coordinator's"));
   Status written = write_until_taken(*mine, changes);
   std::lock_guard lock(mutex_);
-  now_writing_.reset();
+  now_writing_.reset(shard);
   return written;
 }
 
@@ -251,13 +251,13 @@ void ShardKeeper::ready(const Fence& fence) {
 std::vector<uint32_t> ShardKeeper::to_end() const {
   std::lock_guard lock(mutex_);
   std::vector<uint32_t> ending = table_.to_end();
-  std::erase_if(ending, [this](uint32_t shard) { return now_writing_ == shard; });
+  std::erase_if(ending, [this](uint32_t shard) { return now_writing_[shard]; });
   return ending;
 }
 
 void ShardKeeper::ended(uint32_t shard) {
   std::lock_guard lock(mutex_);
-  if (now_writing_ != shard) table_.ended(shard);
+  if (!now_writing_[shard]) table_.ended(shard);
 }
 
 bool ShardKeeper::leave() {

@@ -2,6 +2,7 @@
 // writes the shards' changes.
 #pragma once
 
+#include <array>
 #include <bitset>
 #include <condition_variable>
 #include <cstdint>
@@ -56,8 +57,9 @@ class ShardKeeper {
   // All coordinators that are known of, this one first.
   std::vector<ServingCoordinator> coordinators() const;
   // Writes all changes or none, under the shard's fence, and repeats that while the engine does not
-  // take them and the shard is held. After as long as a lease lasts the shard is given up: other
-  // shards' writes wait meanwhile. kUnavailable when the shard is not held, or not any more.
+  // take them and the shard is held. After as long as a lease lasts the shard is given up. Writes
+  // of one shard wait for one another, those of several do not. kUnavailable when the shard is not
+  // held, or not any more.
   common::Status write(uint32_t shard, std::span<const cache::ShardChange> changes);
   // The same, only under this fence.
   common::Status write_under(const common::Fence& fence,
@@ -97,13 +99,14 @@ class ShardKeeper {
   common::LeaseStore& leases_;
   cache::ShardEngine& engine_;
   const common::Clock& clock_;
-  std::mutex one_write_;      // at a time; taken before mutex_
+  // One write of a shard at a time, since each has the next sequence number; taken before mutex_.
+  std::array<std::mutex, common::kShardCount> one_write_;
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable wake_;
   ShardTable table_;
   std::map<uint32_t, Writing> writings_;  // of raised shards
   std::vector<common::Fence> raised_;
-  std::optional<uint32_t> now_writing_;
+  std::bitset<common::kShardCount> now_writing_;
   ShardCounts counts_;
   bool stopping_ = false;
   std::thread thread_;

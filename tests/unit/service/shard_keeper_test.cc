@@ -1,5 +1,6 @@
 // A shard's holder whose engine takes no writes: if these fail, a coordinator that cannot write
-// keeps its shards for ever, and with them all submits of their models.
+// keeps its shards for ever, and with them all submits of their models, or waits with all shards
+// for one.
 #include "coordinator/service/shards/shard_keeper.h"
 
 #include <gtest/gtest.h>
@@ -7,11 +8,13 @@
 #include <atomic>
 #include <condition_variable>
 #include <functional>
+#include <future>
 #include <map>
 #include <mutex>
 #include <thread>
 
 #include "common/base/cat.h"
+#include "coordinator/service/shards/shard_journals.h"
 
 namespace coordinator::service {
 namespace {
@@ -95,7 +98,7 @@ class TestEngine final : public cache::ShardEngine {
   }
 
   std::function<common::Status()> on_write = [] { return common::Status(); };
-  int writes = 0;
+  std::atomic<int> writes = 0;
 
  private:
   std::mutex mutex_;
@@ -116,21 +119,30 @@ class ShardKeeperTest : public testing::Test {
     options.retry_ms = kRetryMs;
     return options;
   }
-  // The fence under which the shard is served, which is not `before`.
+  // The fence under which the shard is served, beside the other one, which is not `before`.
   Fence await_served(const Fence& before) {
     while (true) {
       for (const Fence& fence : keeper_.take_raised()) keeper_.ready(fence);
       auto fence = keeper_.serves(kShard);
-      if (fence && *fence != before) return *fence;
+      if (fence && *fence != before && keeper_.serves(kOther)) return *fence;
       leases_.await_writes(1);
     }
   }
-  common::Status write() {
+  common::Status write(uint32_t shard = kShard) {
     cache::ShardChange change{cache::ShardRecord::kPlan, common::digest_of("name"), "bytes"};
-    return keeper_.write(kShard, std::span(&change, 1));
+    return keeper_.write(shard, std::span(&change, 1));
+  }
+  // The first write that comes waits for `released`; those after it are taken.
+  void hold_first_write(const std::shared_future<void>& released) {
+    engine_.writes = 0;
+    engine_.on_write = [this, released, held = std::make_shared<std::atomic<bool>>(false)] {
+      if (!held->exchange(true)) released.wait();
+      return common::Status();
+    };
   }
 
-  static constexpr uint32_t kShard = 17;
+  static constexpr uint32_t kShard = 17, kOther = 18;
+  static constexpr auto kPatience = std::chrono::minutes(5);
   TestClock clock_;
   TestLeases leases_;
   TestEngine engine_;
@@ -171,6 +183,65 @@ TEST_F(ShardKeeperTest, RepeatsAWriteWithinALeasesTime) {
   EXPECT_EQ(engine_.writes, 3);
   EXPECT_EQ(keeper_.counts().step_downs, 0U);
   EXPECT_EQ(keeper_.serves(kShard), first);
+}
+
+TEST_F(ShardKeeperTest, AShardWhoseWriteTakesLongHoldsUpNoOther) {
+  await_served({});
+  std::promise<void> release;
+  hold_first_write(release.get_future().share());
+  auto slow = std::async(std::launch::async, [this] { return write(kShard).ok(); });
+  while (engine_.writes == 0) std::this_thread::yield();
+  auto other = std::async(std::launch::async, [this] { return write(kOther).ok(); });
+  EXPECT_EQ(other.wait_for(kPatience), std::future_status::ready);
+  EXPECT_EQ(engine_.writes, 2);
+  release.set_value();
+  EXPECT_TRUE(other.get());
+  EXPECT_TRUE(slow.get());
+}
+
+TEST_F(ShardKeeperTest, WritesOfOneShardComeOneAfterTheOther) {
+  Fence fence = await_served({});
+  std::promise<void> release;
+  hold_first_write(release.get_future().share());
+  auto slow = std::async(std::launch::async, [this] { return write(kShard).ok(); });
+  while (engine_.writes == 0) std::this_thread::yield();
+  auto next = std::async(std::launch::async, [this] { return write(kShard).ok(); });
+  EXPECT_TRUE(write(kOther).ok());
+  EXPECT_EQ(engine_.writes, 2) << "a shard's second write was sent beside its first";
+  release.set_value();
+  EXPECT_TRUE(slow.get());
+  EXPECT_TRUE(next.get());
+  auto there = engine_.look(kShard);
+  ASSERT_TRUE(there.ok());
+  EXPECT_EQ(there->fence, fence);
+  EXPECT_EQ(there->sequence, 2U);
+}
+
+TEST_F(ShardKeeperTest, JournalsOfOtherShardsAreWrittenMeanwhile) {
+  await_served({});
+  std::promise<void> release;
+  ShardJournals journals(keeper_, engine_);
+  journals.begin("slow", kShard);
+  journals.begin("other", kOther);
+  hold_first_write(release.get_future().share());
+  auto written = [&](const char* job, uint64_t sequence) {
+    cache::Changes changes;
+    changes.records.push_back({job, {sequence, "record"}});
+    journals.written({&changes, 1});
+  };
+  written("slow", 0);
+  while (engine_.writes == 0) std::this_thread::yield();
+  written("other", 0);
+  auto end = std::chrono::steady_clock::now() + kPatience;
+  while (journals.counts().segments == 0 && std::chrono::steady_clock::now() < end) {
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(journals.counts().segments, 1U);
+  EXPECT_TRUE(journals.is_behind(kShard));
+  EXPECT_FALSE(journals.is_behind(kOther));
+  release.set_value();
+  while (journals.is_behind(kShard)) std::this_thread::yield();
+  EXPECT_EQ(journals.counts().segments, 2U);
 }
 
 }  // namespace
