@@ -104,7 +104,7 @@ int main(int argc, char** argv) {
       "       lfarm-bench gpu [--quick] [--only rows|product|attention|warpgroups]\n"
       "       lfarm-bench gpu-static GRAPH.pt2 [--target cuda-sm_NN] [--machine NAME] "
       "[--budget N | --plain]\n"
-      "                              [--no-access] [--dump DIR] [--markdown]\n"
+      "                              [--seed N] [--no-access] [--dump DIR] [--markdown]\n"
       "       lfarm-bench gpu-verify GRAPH.pt2 [--layers N] [--value INPUTS=A,B,...]... "
       "[--kernels] [--budget N [--candidates] | --plain]\n");
   return command == "--help" ? 0 : 2;

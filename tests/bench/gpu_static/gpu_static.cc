@@ -1,6 +1,6 @@
-// gpu-static GRAPH.pt2 [--target T] [--machine NAME] [--size N] [--budget N | --plain] [--dump DIR]
-// [--no-access] [--markdown]: what a plan's kernels cost on a GPU, told from the plan and the
-// machine code. Symbols are N, as near as their ranges allow, instead of the sizes that are
+// gpu-static GRAPH.pt2 [--target T] [--machine NAME] [--size N] [--budget N | --plain] [--seed N]
+// [--dump DIR] [--no-access] [--markdown]: what a plan's kernels cost on a GPU, told from the plan
+// and the machine code. Symbols are N, as near as their ranges allow, instead of the sizes that are
 // verified first; the search weighs all its sizes whatever N is.
 #include <algorithm>
 #include <cmath>
@@ -42,6 +42,7 @@ struct StaticOptions {
   std::string machine;  // empty: the target's typical one
   int64_t size = 0;     // of each symbol; 0: those that are verified first
   int64_t budget = 200;
+  uint64_t seed = PredictedSearch{}.seed;
   bool plain = false;
   bool has_accesses = true;
   bool markdown = false;
@@ -154,12 +155,13 @@ Result<std::vector<common::Program>> find_programs(const common::Graph& graph,
   std::vector<common::Program> finalists;
   LFARM_ASSIGN_OR_RETURN(
       common::Program best,
-      predicted_search(graph, target, options.budget, [&](const coordinator::CandidateTask& task) {
-        if (task.region < 0 && task.payload.kind == common::TaskKind::kFinalist) {
-          finalists.push_back(task.payload.program);
-        }
-        return common::Status{};
-      }));
+      predicted_search(graph, target, {options.budget, options.seed},
+                       [&](const coordinator::CandidateTask& task) {
+                         if (task.region < 0 && task.payload.kind == common::TaskKind::kFinalist) {
+                           finalists.push_back(task.payload.program);
+                         }
+                         return common::Status{};
+                       }));
   std::vector<common::Program> programs{std::move(best)};
   std::set<common::Digest> known{common::program_fingerprint(programs[0])};
   for (common::Program& finalist : finalists) {
@@ -350,6 +352,8 @@ std::optional<StaticOptions> parse(const std::vector<std::string>& arguments) {
       if (options.size < 1) return std::nullopt;
     } else if (name == "--budget") {
       options.budget = std::strtol(arguments[k].c_str(), nullptr, 10);
+    } else if (name == "--seed") {
+      options.seed = std::strtoull(arguments[k].c_str(), nullptr, 10);
     } else if (name == "--dump") {
       options.dump = arguments[k];
     } else {
@@ -368,7 +372,8 @@ int run_gpu_static(const std::vector<std::string>& arguments) {
   if (!options) {
     std::fprintf(stderr,
                  "usage: lfarm-bench gpu-static GRAPH.pt2 [--target cuda-sm_NN] [--machine NAME] "
-                 "[--size N] [--budget N | --plain] [--no-access] [--dump DIR] [--markdown]\n");
+                 "[--size N] [--budget N | --plain] [--seed N] [--no-access] [--dump DIR] "
+                 "[--markdown]\n");
     return 2;
   }
   return report(*options);

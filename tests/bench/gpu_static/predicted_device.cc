@@ -63,10 +63,12 @@ class PredictedDevice {
 }  // namespace
 
 common::Result<common::Program> predicted_search(const common::Graph& graph,
-                                                 const common::Target& target, int64_t budget,
+                                                 const common::Target& target,
+                                                 const PredictedSearch& wanted,
                                                  const CandidateObserver& observer) {
   coordinator::SearchOptions options;
-  options.budget = budget;
+  options.budget = wanted.budget;
+  options.seed = wanted.seed;
   options.target = target;
   LFARM_ASSIGN_OR_RETURN(auto search, coordinator::JobSearch::create(graph, options, nullptr));
   PredictedDevice device(target);

@@ -15,8 +15,15 @@ namespace bench {
 // Sees each candidate before it is given its predicted time; an error ends the search.
 using CandidateObserver = std::function<common::Status(const coordinator::CandidateTask&)>;
 
+// Searches of one graph with other seeds may end with other plans.
+struct PredictedSearch {
+  int64_t budget = 200;
+  uint64_t seed = coordinator::SearchOptions{}.seed;
+};
+
 common::Result<common::Program> predicted_search(const common::Graph& graph,
-                                                 const common::Target& target, int64_t budget,
+                                                 const common::Target& target,
+                                                 const PredictedSearch& wanted,
                                                  const CandidateObserver& observer = nullptr);
 
 }  // namespace bench

@@ -163,7 +163,7 @@ Result<bool> verify_all(const VerifyArguments& arguments) {
   CandidateObserver observer;
   if (arguments.all_candidates) observer = [&](const auto& task) { return judge.judge(task); };
   LFARM_ASSIGN_OR_RETURN(auto program,
-                         predicted_search(graph, plans->target(), arguments.budget, observer));
+                         predicted_search(graph, plans->target(), {arguments.budget}, observer));
   LFARM_ASSIGN_OR_RETURN(bool found_passed,
                          verify_plan("found", std::move(program), arguments, cases, *plans));
   return passed && found_passed && judge.passed();

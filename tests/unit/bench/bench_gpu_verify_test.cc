@@ -105,7 +105,7 @@ TEST_F(GpuVerify, ThePlainProgramIsRightAtBothEndsOfTheCache) {
 }
 
 TEST_F(GpuVerify, AFoundProgramIsRightAtBothEndsOfTheCache) {
-  auto program = predicted_search(graph_, plans_->target(), 3);
+  auto program = predicted_search(graph_, plans_->target(), {3});
   ASSERT_TRUE(program.ok()) << program.error().message;
   EXPECT_EQ(verdicts(std::move(*program)), std::vector<bool>(3, true));
 }
