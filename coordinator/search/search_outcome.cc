@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "common/ir/llir/load_time.h"
 #include "common/cost/kernels/cost_model.h"
+#include "common/ir/llir/load_time.h"
 
 namespace coordinator {
 namespace {

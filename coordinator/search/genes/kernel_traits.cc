@@ -228,7 +228,8 @@ void gpu_attention_features(const KernelTraits& t, ScheduleCode code, Features& 
 bool is_general(Feature feature) { return (feature & kOwn) == 0; }
 
 KernelTraits traits_of(const common::Kernel& kernel, const common::Digest& body,
-                       const std::vector<common::WeightedSizes>& sizes, const common::DeviceTerms& terms) {
+                       const std::vector<common::WeightedSizes>& sizes,
+                       const common::DeviceTerms& terms) {
   const std::vector<int64_t>& symbols = sizes.front().sizes;
   KernelTraits traits;
   traits.form = kernel.form;
@@ -239,7 +240,8 @@ KernelTraits traits_of(const common::Kernel& kernel, const common::Digest& body,
   traits.terms = &terms;
   traits.predicted_ns = predict_ns(kernel.form, traits.profiles, {}, terms);
   if (terms.gpu != nullptr && has_nest_times(kernel)) {
-    traits.nest_times = std::make_shared<common::GpuNestTimes>(kernel.form, kernel.body, *terms.gpu);
+    traits.nest_times =
+        std::make_shared<common::GpuNestTimes>(kernel.form, kernel.body, *terms.gpu);
   }
   const common::Graph& graph = kernel.body;
   const common::Shape& shape = graph.node(graph.outputs[0].node).shape;

@@ -6,12 +6,12 @@
 
 #include "common/base/cat.h"
 #include "common/base/clock.h"
+#include "common/cost/kernels/cost_model.h"
 #include "common/ir/hlir/sizes.h"
 #include "common/ir/hlir/text.h"
 #include "common/plan/policy.h"
 #include "common/schedule/kernel_nest.h"
 #include "common/wire/ir_codec.h"
-#include "common/cost/kernels/cost_model.h"
 #include "coordinator/search/partition/assemble.h"
 #include "coordinator/search/partition/search_sizes.h"
 #include "coordinator/search/strategy/region_search.h"

@@ -5,10 +5,10 @@
 
 #include "common/base/check.h"
 #include "common/base/random.h"
+#include "common/cost/kernels/cost_model.h"
 #include "common/ir/hlir/graph_hash.h"
 #include "common/ir/llir/kernel_identity.h"
 #include "common/ir/llir/load_time.h"
-#include "common/cost/kernels/cost_model.h"
 #include "coordinator/search/records/rank_correlation.h"
 
 namespace coordinator {

@@ -4,11 +4,11 @@
 #include <limits>
 #include <utility>
 
-#include "common/ir/hlir/builder.h"
-#include "common/ir/hlir/sizes.h"
 #include "common/cost/kernels/cost_model.h"
 #include "common/cost/kernels/gpu_cost.h"
 #include "common/cost/kernels/kernel_work.h"
+#include "common/ir/hlir/builder.h"
+#include "common/ir/hlir/sizes.h"
 #include "coordinator/search/space/region_space.h"
 
 namespace coordinator {

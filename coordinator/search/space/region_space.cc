@@ -240,7 +240,8 @@ double RegionSpace::node_cost_at(NodeId id, const std::vector<int64_t>& sizes) c
   auto elements = [&](const common::Shape& shape) { return common::count_elements(shape, sizes); };
   double work = elements(node.shape);
   if (saturated_.load_time->make(graph, id)) {
-    return kAtLoad + work * static_cast<double>(common::dtype_size(node.dtype)) * common::kHeldByteNs;
+    return kAtLoad +
+           work * static_cast<double>(common::dtype_size(node.dtype)) * common::kHeldByteNs;
   }
   if (common::is_gpu(machine_)) return gpu_node_cost(id, sizes);
   auto child_shape = [&](size_t k) -> const common::Shape& {

@@ -8,10 +8,10 @@
 
 #include "common/base/clock.h"
 #include "common/base/result.h"
+#include "common/cost/kernels/kernel_profile.h"
 #include "common/ir/hlir/sizes.h"
 #include "coordinator/egraph/extraction.h"
 #include "coordinator/rules/saturate.h"
-#include "common/cost/kernels/kernel_profile.h"
 #include "coordinator/search/fusion/fusion.h"
 #include "coordinator/search/genes/genome.h"
 #include "coordinator/search/genes/schedule_space.h"

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "common/base/log.h"
-#include "common/ir/llir/kernel_identity.h"
 #include "common/cost/kernels/cost_model.h"
+#include "common/ir/llir/kernel_identity.h"
 
 namespace coordinator {
 namespace {

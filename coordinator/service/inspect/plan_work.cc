@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 
 #include "common/base/cat.h"
-#include "common/wire/ir_codec.h"
 #include "common/cost/kernels/cost_model.h"
 #include "common/cost/kernels/kernel_profile.h"
+#include "common/wire/ir_codec.h"
 #include "coordinator/service/inspect/state_command.h"
 #include "coordinator/service/plans/recipe.h"
 
