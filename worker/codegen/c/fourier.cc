@@ -41,6 +41,37 @@ namespace {
 
 int64_t up(int64_t size, int64_t step) { return (size + step - 1) / step * step; }
 
+// What a unit transforms.
+struct UnitSizes {
+  UnitSizes(const Graph& body, const Node& node, int vector_bytes)
+      : points(body.node(node.operands[0]).shape.back().constant()),
+        count(node.shape.back().constant()),
+        is_complex(node.operands.size() > 1),
+        is_halved(!is_complex && points % 2 == 0 && count <= points / 2 + 1) {
+    int64_t bytes = common::dtype_size(node.dtype);
+    lanes = std::clamp<int64_t>(vector_bytes / bytes, 2, 64 / bytes);
+    // Rows a power of two apart would meet in few sets of a cache.
+    row_stride = up(std::max(points, count), lanes) + lanes;
+  }
+
+  const int64_t points;  // of a row
+  const int64_t count;   // of its frequencies
+  const bool is_complex;
+  const bool is_halved;  // a real signal, seen as a complex one of half the length
+  int64_t lanes = 1;     // rows at once
+  int64_t row_stride = 1;
+};
+
+// The rows of the whole transform, of which units take neighbours.
+struct TransformedRows {
+  Shape axes;
+  bool are_neighbours = false;  // the first output's memory runs along the last axis
+
+  Expr count() const { return common::element_count(axes); }
+  // Of the axes that units divide: the last one, or all of them as one.
+  Expr length() const { return are_neighbours ? axes.back() : count(); }
+};
+
 // Scratch of a unit: rows_re and rows_im, a row after the other; a and b, point after point, each
 // of them a vector of the rows' real parts and one of their imaginary parts.
 class FourierEmitter {
@@ -51,42 +82,35 @@ class FourierEmitter {
         node_(body.node(form.any())),
         writer_(body.symbols),
         emitter_(body, writer_),
-        rows_(node_.shape.begin(), node_.shape.end() - 1),
-        row_count_(common::element_count(rows_)),
-        points_(body.node(node_.operands[0]).shape.back().constant()),
-        count_(node_.shape.back().constant()),
-        is_complex_(node_.operands.size() > 1),
-        is_halved_(!is_complex_ && points_ % 2 == 0 && count_ <= points_ / 2 + 1) {
-    passes_.points = is_halved_ ? points_ / 2 : points_;
-    passes_.twiddle_step = is_halved_ ? 2 : 1;
+        sizes_(body, node_, vector_bytes),
+        rows_{Shape(node_.shape.begin(), node_.shape.end() - 1)} {
+    passes_.points = sizes_.is_halved ? sizes_.points / 2 : sizes_.points;
+    passes_.twiddle_step = sizes_.is_halved ? 2 : 1;
     passes_.inverse = common::attr<FourierAttr>(node_).inverse;
     passes_.type = c_value_type(node_.dtype);
-    passes_.lanes = std::clamp<int64_t>(vector_bytes / common::dtype_size(node_.dtype), 2,
-                                        64 / common::dtype_size(node_.dtype));
-    lanes_ = passes_.lanes;
-    // Rows a power of two apart would meet in few sets of a cache.
-    row_stride_ = up(std::max(points_, count_), lanes_) + lanes_;
-    along_rows_ = runs_along_rows();
+    passes_.lanes = sizes_.lanes;
+    rows_.are_neighbours = runs_along_rows();
   }
 
   Result<FunctionBody> run() {
     declare_scratch();
-    writer_.line(twiddle_table(points_, passes_.inverse, passes_.type));
+    writer_.line(twiddle_table(sizes_.points, passes_.inverse, passes_.type));
     // A unit's rows are neighbours along the last of their axes, or along all of them.
     std::vector<Expr> extents;
-    if (along_rows_) extents.assign(rows_.begin(), rows_.end() - 1);
-    Expr length = along_rows_ ? rows_.back() : row_count_;
-    extents.push_back(common::floor_div(length + Expr(lanes_ - 1), Expr(lanes_)));
+    if (rows_.are_neighbours) extents.assign(rows_.axes.begin(), rows_.axes.end() - 1);
+    const Expr length = rows_.length();
+    extents.push_back(common::floor_div(length + Expr(sizes_.lanes - 1), Expr(sizes_.lanes)));
     UnitLoop units(writer_, extents);
     unit_ = units.indices();
-    writer_.line(cat("const int64_t r0 = ", writer_.rare_text(unit_.back()), " * ", lanes_, ";"));
-    writer_.line(cat("const int64_t rows = lf_min_i64(", lanes_, ", ", writer_.rare_text(length),
-                     " - r0);"));
+    writer_.line(
+        cat("const int64_t r0 = ", writer_.rare_text(unit_.back()), " * ", sizes_.lanes, ";"));
+    writer_.line(cat("const int64_t rows = lf_min_i64(", sizes_.lanes, ", ",
+                     writer_.rare_text(length), " - r0);"));
     load_rows();
     bool odd = radices_of(passes_.points).size() % 2 != 0;
     writer_.line(fourier_passes(passes_, "a", "b"));
     std::string from = odd ? "b" : "a";
-    if (is_halved_) {
+    if (sizes_.is_halved) {
       std::string to = odd ? "a" : "b";
       writer_.line(unpack_real(passes_, from, to));
       from = to;
@@ -104,23 +128,22 @@ class FourierEmitter {
     auto add = [&](const char* name, int64_t count) {
       scratch_.add(name, passes_.type, size, Expr(count));
     };
-    add("rows_re", lanes_ * row_stride_);
-    if (is_complex_ || form_.imaginary >= 0) add("rows_im", lanes_ * row_stride_);
+    add("rows_re", sizes_.lanes * sizes_.row_stride);
+    if (sizes_.is_complex || form_.imaginary >= 0) add("rows_im", sizes_.lanes * sizes_.row_stride);
     // As many vectors as the longer of both sides takes, counted in whole squares.
-    int64_t vectors = 2 * up(std::max(points_, count_), lanes_);
-    if (is_halved_) vectors = 2 * up(points_ / 2 + 1, lanes_);
-    add("a", vectors * lanes_);
-    add("b", vectors * lanes_);
+    int64_t vectors = 2 * up(std::max(sizes_.points, sizes_.count), sizes_.lanes);
+    if (sizes_.is_halved) vectors = 2 * up(sizes_.points / 2 + 1, sizes_.lanes);
+    add("a", vectors * sizes_.lanes);
+    add("b", vectors * sizes_.lanes);
   }
 
   // Opens a loop over the unit's rows; the row's position along each axis.
   Indices open_rows() {
-    writer_.open_loop("l", Expr(lanes_));
-    if (rows_.empty()) return {};
+    writer_.open_loop("l", Expr(sizes_.lanes));
+    if (rows_.axes.empty()) return {};
     writer_.line("const int64_t r = r0 + l;");
-    Expr length = along_rows_ ? rows_.back() : row_count_;
-    Expr row = Expr::index(writer_.bind_index("r", length, writer_.depth()));
-    if (!along_rows_) return declare_positions(writer_, "r", rows_, row, true);
+    Expr row = Expr::index(writer_.bind_index("r", rows_.length(), writer_.depth()));
+    if (!rows_.are_neighbours) return declare_positions(writer_, "r", rows_.axes, row, true);
     Indices position(unit_.begin(), unit_.end() - 1);
     position.push_back(row);
     return position;
@@ -133,60 +156,61 @@ class FourierEmitter {
   }
 
   std::string in_row(const char* part, const char* position) const {
-    return cat("rows_", part, "[l * ", row_stride_, " + ", position, "]");
+    return cat("rows_", part, "[l * ", sizes_.row_stride, " + ", position, "]");
   }
 
   void load_rows() {
     Indices position = open_rows();
-    position.push_back(Expr::index(writer_.open_loop("p", Expr(points_))));
+    position.push_back(Expr::index(writer_.open_loop("p", Expr(sizes_.points))));
     for (size_t k = 0; k < node_.operands.size(); ++k) {
       CodeValue x = emitter_.value(node_.operands[k], position);
       writer_.line(cat(in_row(k == 0 ? "re" : "im", "p"), " = ", x.text, ";"));
     }
-    close_loop("p", cat(points_));
+    close_loop("p", cat(sizes_.points));
     close_rows();
-    if (is_halved_) return turn_in("re", "a", 1);
+    if (sizes_.is_halved) return turn_in("re", "a", 1);
     turn_in("re", "a", 2);
-    if (is_complex_) return turn_in("im", cat("a + ", lanes_), 2);
-    writer_.line(cat(counting_loop("p", "0", cat(points_)), " *(", vector(), "*)(a + p * ",
-                     2 * lanes_, " + ", lanes_, ") = (", vector(), "){0};"));
+    if (sizes_.is_complex) return turn_in("im", cat("a + ", sizes_.lanes), 2);
+    writer_.line(cat(counting_loop("p", "0", cat(sizes_.points)), " *(", vector(), "*)(a + p * ",
+                     2 * sizes_.lanes, " + ", sizes_.lanes, ") = (", vector(), "){0};"));
   }
 
-  std::string vector() const { return cat("lf_", passes_.type, lanes_); }
-  std::string turn() const { return cat("lf_turn_", passes_.type, lanes_); }
+  std::string vector() const { return cat("lf_", passes_.type, sizes_.lanes); }
+  std::string turn() const { return cat("lf_turn_", passes_.type, sizes_.lanes); }
 
   // Point p of all rows becomes a vector; they lie `step` vectors apart.
   void turn_in(const char* part, const std::string& to, int64_t step) {
-    writer_.line(cat(counting_loop("p", "0", cat(points_), lanes_), " ", turn(), "(rows_", part,
-                     " + p, ", row_stride_, ", ", to, " + p * ", step * lanes_, ", ", step * lanes_,
-                     ", lf_min_i64(", lanes_, ", ", points_, " - p));"));
+    writer_.line(cat(counting_loop("p", "0", cat(sizes_.points), sizes_.lanes), " ", turn(),
+                     "(rows_", part, " + p, ", sizes_.row_stride, ", ", to, " + p * ",
+                     step * sizes_.lanes, ", ", step * sizes_.lanes, ", lf_min_i64(", sizes_.lanes,
+                     ", ", sizes_.points, " - p));"));
   }
   void turn_out(const char* part, const std::string& from) {
-    writer_.line(cat(counting_loop("k", "0", cat(count_), lanes_), " ", turn(), "(", from,
-                     " + k * ", 2 * lanes_, ", ", 2 * lanes_, ", rows_", part, " + k, ",
-                     row_stride_, ", ", lanes_, ");"));
+    writer_.line(cat(counting_loop("k", "0", cat(sizes_.count), sizes_.lanes), " ", turn(), "(",
+                     from, " + k * ", 2 * sizes_.lanes, ", ", 2 * sizes_.lanes, ", rows_", part,
+                     " + k, ", sizes_.row_stride, ", ", sizes_.lanes, ");"));
   }
 
   void store_rows(const std::string& from) {
-    if (along_rows_) return store_lanes(from);
+    if (rows_.are_neighbours) return store_lanes(from);
     if (form_.real >= 0) turn_out("re", from);
-    if (form_.imaginary >= 0) turn_out("im", cat(from, " + ", lanes_));
+    if (form_.imaginary >= 0) turn_out("im", cat(from, " + ", sizes_.lanes));
     Indices position = open_rows();
-    position.push_back(Expr::index(writer_.open_loop("k", Expr(count_))));
+    position.push_back(Expr::index(writer_.open_loop("k", Expr(sizes_.count))));
     store_outputs(position, in_row("re", "k"), in_row("im", "k"));
-    close_loop("k", cat(count_));
+    close_loop("k", cat(sizes_.count));
     close_rows();
   }
 
   // Of outputs whose memory runs along the rows.
   void store_lanes(const std::string& from) {
-    Expr frequency = Expr::index(writer_.open_loop("k", Expr(count_)));
+    Expr frequency = Expr::index(writer_.open_loop("k", Expr(sizes_.count)));
     Indices position = open_rows();
     position.push_back(frequency);
-    std::string place = cat(from, "[k * ", 2 * lanes_, " + l");
-    store_outputs(position, place + "]", cat(place, " + ", lanes_, "]"));
+    std::string place = cat(from, "[k * ", 2 * sizes_.lanes, " + l");
+    store_outputs(position, place + "]", cat(place, " + ", sizes_.lanes, "]"));
     close_rows();
-    close_loop("k", cat(count_));
+    close_loop("k", cat(sizes_.count));
   }
 
   // Where output k has what flows from a frequency.
@@ -199,7 +223,7 @@ class FourierEmitter {
   }
 
   bool runs_along_rows() const {
-    if (rows_.empty()) return false;
+    if (rows_.axes.empty()) return false;
     CodeWriter trial(body_.symbols);
     Indices position;
     int last = -1;
@@ -239,17 +263,10 @@ class FourierEmitter {
   CodeWriter writer_;
   BodyEmitter emitter_;
   Scratch scratch_;
-  const Shape rows_;
-  const Expr row_count_;
-  const int64_t points_;
-  const int64_t count_;
-  const bool is_complex_;
-  const bool is_halved_;  // a real signal, seen as a complex one of half the length
+  const UnitSizes sizes_;
+  TransformedRows rows_;
   FourierPasses passes_;
-  int64_t lanes_ = 1;
-  int64_t row_stride_ = 1;
   bool flows_ = true;
-  bool along_rows_ = false;  // the first output's memory runs along the last axis of the rows
   Indices unit_;
 };
 
