@@ -5,7 +5,6 @@
 #include <thread>
 #include <utility>
 
-#include "common/base/bytes.h"
 #include "common/wire/socket.h"
 
 namespace coordinator::service {
@@ -16,8 +15,6 @@ constexpr uint32_t kAskAgainMs = 500;
 // For handing shards over when this coordinator stops; what it keeps lapses.
 constexpr int64_t kLeaveMs = 3'000;
 constexpr std::chrono::milliseconds kLeavePause{10};
-// Of the farm's signing key, which its coordinators share.
-constexpr size_t kSpaceDigits = 16;
 
 common::Error handed_over() {
   return common::unavailable("another coordinator takes this model's shard; submit again");
@@ -30,9 +27,8 @@ ShardTurns::ShardTurns(const ServiceOptions& options, const SharedTierSetup& sha
                        const common::Clock& clock)
     : clock_(clock) {
   if (!options.sharding.is_on) return;
-  std::string space = common::to_hex(key.public_key()).substr(0, kSpaceDigits);
-  sharding_ =
-      std::make_unique<Sharding>(options.sharding, shared.remote, space, incarnation, clock);
+  sharding_ = std::make_unique<Sharding>(options.sharding, shared.remote,
+                                         engine_space(key.public_key()), incarnation, clock);
 }
 
 ShardTurns::~ShardTurns() {

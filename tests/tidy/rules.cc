@@ -93,7 +93,7 @@ const std::vector<Rooms>& rooms() {
       {"coordinator/search/partition/", {"rewrites/", ""}},
       {"coordinator/service/",
        {"loop/", "observe/", "workers/", "shards/", "plans/", "sharing/", "journal/", "searchers/",
-        "job/", "jobs/", "inspect/", "", "web/", "command/"}},
+        "job/", "jobs/", "inspect/", "migration/", "", "web/", "command/"}},
       {"worker/agent/", {"observe/", ""}},
       {"worker/codegen/cuda/", {"text/", "attention/", "tile/", ""}},
       {"worker/codegen/", {"text/", "body/", "", "c/", "cuda/"}},

@@ -7,6 +7,7 @@
 #include "common/base/cat.h"
 #include "common/base/log.h"
 #include "common/plan/policy.h"
+#include "coordinator/service/journal/job_numbers.h"
 
 namespace coordinator::service {
 
@@ -45,7 +46,7 @@ Status JobTable::begin_without_journals() {
 
 // Numbers of jobs go on behind those that are journalled.
 Result<JournalListing> JobTable::read_numbers() {
-  LFARM_ASSIGN_OR_RETURN(std::optional<std::string> last, env_.store.get_named(kLastJobName));
+  LFARM_ASSIGN_OR_RETURN(std::optional<std::string> last, env_.store.get_named(kLastJobRecord));
   if (last) std::from_chars(last->data(), last->data() + last->size(), last_id_);
   LFARM_ASSIGN_OR_RETURN(JournalListing journals, list_journals(env_.store));
   for (farm::JobId closed : journals.closed) last_id_ = std::max(last_id_, closed);

@@ -99,7 +99,6 @@ class JobTable final : public TaskSink {
   size_t parked() const { return parked_.size(); }
 
  private:
-  static constexpr const char* kLastJobName = "coordinator/last-job";  // in the store
   // A submit without an exact target, while there is no worker whose target it could take; or one
   // that asks for more than the job that searches for its plan now.
   struct Parked {

@@ -10,6 +10,7 @@
 #include "common/shard/shard.h"
 #include "common/wire/ir_codec.h"
 #include "coordinator/service/jobs/job_table.h"
+#include "coordinator/service/journal/job_numbers.h"
 #include "coordinator/service/plans/priors.h"
 #include "coordinator/service/searchers/search_beginning.h"
 #include "coordinator/service/searchers/steps_apart.h"
@@ -90,7 +91,7 @@ void JobTable::journal(Job& job) {
   env_.commits.put(
       [request = job.request(), graph = job.graph(), last = last_id_](cache::Changes& changes) {
         journal_job(changes, request, graph.bytes);
-        changes.named.push_back({kLastJobName, cat(last)});
+        changes.named.push_back({kLastJobRecord, cat(last)});
       },
       [this, id](const Status& written) {
         Job* job = find(id);

@@ -7,6 +7,7 @@
 #include "common/shard/shard.h"
 #include "coordinator/service/jobs/job_table.h"
 #include "coordinator/service/journal/job_journal.h"
+#include "coordinator/service/journal/job_numbers.h"
 
 namespace coordinator::service {
 
@@ -50,7 +51,7 @@ void JobTable::take_over(uint32_t shard, LeftJob left) {
   env_.commits.put(
       [request = journal->request, records, id](cache::Changes& changes) {
         journal_copy(changes, request, *records);
-        changes.named.push_back({kLastJobName, cat(id)});
+        changes.named.push_back({kLastJobRecord, cat(id)});
       },
       [id](const Status& written) {
         if (written.ok()) return;

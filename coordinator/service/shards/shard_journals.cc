@@ -300,6 +300,24 @@ void ShardJournals::settle(const Work& work, const Status& written) {
   counts_.bytes += work.segment.size();
 }
 
+Digest ShardJournals::as_id(const Digest& digest) { return name_of(digest, 0); }
+
+Status ShardJournals::put(uint32_t shard, const ShardJournal& journal) {
+  for (const JobRecord& record : journal.records) {
+    if (record.bytes.size() <= kRecordBytesMax) continue;
+    return common::unsupported("a record of a journal is too large for the engine");
+  }
+  std::span<const JobRecord> rest(journal.records);
+  for (uint64_t segment = 0; !rest.empty(); ++segment) {
+    size_t count = records_in_segment(rest);
+    std::string bytes = encode_segment(rest.first(count));
+    ShardChange change{ShardRecord::kJob, name_of(journal.id, segment), bytes};
+    LFARM_RETURN_IF_ERROR(keeper_.write(shard, {&change, 1}));
+    rest = rest.subspan(count);
+  }
+  return {};
+}
+
 // ---- Reading -----------------------------------------------------------------------------------
 
 Result<std::vector<ShardJournal>> ShardJournals::read(uint32_t shard) {

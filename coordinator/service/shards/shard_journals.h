@@ -37,7 +37,7 @@ struct JournalCounts {
   uint64_t dropped = 0;  // journals that another coordinator took with their shard
 };
 
-// Thread-safe; borrows what it is given. Only read() and remove() wait. Jobs have the names
+// Thread-safe; borrows what it is given. Only read(), put() and remove() wait. Jobs have the names
 // of their journals in the store. Journals of several shards are written at the same time, those of
 // one shard in turn.
 class ShardJournals {
@@ -66,6 +66,11 @@ class ShardJournals {
   // All journals of a shard that this coordinator holds. What is left of journals that are being
   // removed is removed.
   common::Result<std::vector<ShardJournal>> read(uint32_t shard);
+  // Writes all records of a journal, in the place of what is there under its id. kUnsupported when
+  // one of them is too large for the engine, which then has none.
+  common::Status put(uint32_t shard, const ShardJournal& journal);
+  // The digest with the last 8 bytes zero, as an id has them.
+  static common::Digest as_id(const common::Digest& digest);
   // Removes one that nobody goes on with.
   void remove(uint32_t shard, const ShardJournal& journal);
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/bytes.h"
+
 namespace coordinator::service {
 namespace {
 
@@ -25,7 +27,14 @@ cache::RemoteOptions of_leases(cache::RemoteOptions remote, const ShardingOption
   return remote;
 }
 
+// Of the key, as digits.
+constexpr size_t kSpaceDigits = 16;
+
 }  // namespace
+
+std::string engine_space(const common::PublicKey& signer) {
+  return common::to_hex(signer).substr(0, kSpaceDigits);
+}
 
 Sharding::Sharding(const ShardingOptions& options, cache::RemoteOptions its_remote,
                    const std::string& space, const common::Incarnation& incarnation,

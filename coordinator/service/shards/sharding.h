@@ -10,11 +10,15 @@
 #include "cache/remote/remote_store.h"
 #include "common/base/clock.h"
 #include "common/base/incarnation.h"
+#include "common/base/signing.h"
 #include "coordinator/service/loop/options.h"
 #include "coordinator/service/shards/shard_journals.h"
 #include "coordinator/service/shards/shard_keeper.h"
 
 namespace coordinator::service {
+
+// A farm's own part of the server: of its signing key, which its coordinators share.
+std::string engine_space(const common::PublicKey& signer);
 
 struct Sharding {
   // `remote`: where the server is; `space`: the farm's own part of it.

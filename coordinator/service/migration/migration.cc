@@ -1,0 +1,175 @@
+#include "coordinator/service/migration/migration.h"
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/cat.h"
+#include "common/base/log.h"
+#include "common/plan/seal.h"
+#include "coordinator/service/migration/moved_journals.h"
+#include "coordinator/service/plans/owned_plan.h"
+
+namespace coordinator::service {
+
+using cache::ShardRecord;
+using common::cat;
+using common::Code;
+using common::Digest;
+using common::Result;
+using common::Status;
+
+namespace {
+
+PlanPlace place_of(const OwnedPlan& owned) {
+  return {owned.tenant, owned.plan.key.digest(), owned.plan.provenance.machine,
+          owned.plan.key.graph_hash};
+}
+
+int64_t best_ns(const OwnedPlan& owned) { return owned.plan.provenance.best_ns; }
+
+}  // namespace
+
+Migration::Migration(const SharedTierSetup& setup, Sharding& sharding, const FarmHold& hold,
+                     const common::SigningKey& key, cache::Store& store)
+    : sharding_(sharding),
+      hold_(hold),
+      store_(store),
+      remote_(setup.remote),
+      records_(remote_, &sharding),
+      tenants_(store),
+      repository_(store, key, tenants_),
+      peers_(remote_, records_, store, repository_, {key, {}}, setup.options.claim_ms),
+      notes_(remote_, store, key) {}
+
+// What was revoked on one side must not come back from the other.
+Status Migration::begin() {
+  counts_ = {};
+  LFARM_RETURN_IF_ERROR(repository_.load_revocations());
+  LFARM_RETURN_IF_ERROR(peers_.load());
+  PeerPlans::News news = peers_.learn_revocations();
+  if (!news.is_whole) {
+    return common::unavailable(
+        cat("the revocations at ", remote_.address(), " cannot be read: ",
+            remote_.health().trouble.empty() ? "see the log" : remote_.health().trouble));
+  }
+  LFARM_RETURN_IF_ERROR(repository_.revoke_all(news.plans, "revoked by another coordinator"));
+  peers_.note_applied(news);
+  LFARM_ASSIGN_OR_RETURN(std::vector<Digest> revoked, store_.revocations());
+  if (!revoked.empty()) LFARM_RETURN_IF_ERROR(peers_.publish_revocations(revoked, {}));
+  counts_.revocations = revoked.size();
+  LFARM_ASSIGN_OR_RETURN(ReplicaNotes::Usages usages, notes_.pull());
+  tenants_.adopt(usages);
+  for (const cache::Changes::Named& record : tenants_.take_changes()) {
+    LFARM_RETURN_IF_ERROR(store_.put_named(record.name, record.bytes));
+  }
+  return notes_.push();
+}
+
+Status Migration::count(Fate fate, const Progress& progress) {
+  ++counts_.seen;
+  switch (fate) {
+    case Fate::kCopied:
+      ++counts_.copied;
+      break;
+    case Fate::kThere:
+      ++counts_.there;
+      break;
+    case Fate::kPassedOver:
+      ++counts_.passed_over;
+      break;
+    case Fate::kRefused:
+      ++counts_.refused;
+      break;
+  }
+  LFARM_RETURN_IF_ERROR(hold_.check());
+  return progress(counts_);
+}
+
+Result<MigrationCounts> Migration::to_engine(const Progress& progress) {
+  LFARM_RETURN_IF_ERROR(begin());
+  LFARM_ASSIGN_OR_RETURN(std::vector<cache::PlanListing> plans, store_.list_plans());
+  counts_.plans = plans.size();
+  for (const cache::PlanListing& plan : plans) {
+    LFARM_ASSIGN_OR_RETURN(Fate fate, to_engine(plan));
+    LFARM_RETURN_IF_ERROR(count(fate, progress));
+  }
+  LFARM_RETURN_IF_ERROR(move_jobs(true));
+  return counts_;
+}
+
+Result<Migration::Fate> Migration::to_engine(const cache::PlanListing& plan) {
+  LFARM_ASSIGN_OR_RETURN(auto stored, store_.get_plan(plan.facts.key, cache::Lookup::kInspect));
+  if (!stored) return Fate::kRefused;  // it lost an object
+  auto owned = decode_owned(stored->bytes);
+  if (!owned.ok()) return Fate::kRefused;
+  if (owned->plan.provenance.is_interim) return Fate::kPassedOver;
+  PlanPlace place = place_of(*owned);
+  if (place.digest() != plan.facts.key) return Fate::kRefused;
+  LFARM_ASSIGN_OR_RETURN(auto before, records_.get(place));
+  (void)peers_.fetch(place);
+  Status offered = peers_.offer(place);
+  if (!offered.ok()) {
+    if (offered.error().code != Code::kUnsupported) return offered.error();
+    common::log_warning(cat("a plan stays where it is: ", offered.error().message));
+    return Fate::kRefused;
+  }
+  LFARM_ASSIGN_OR_RETURN(auto after, records_.get(place));
+  auto taken = after ? decode_owned(*after) : Result<OwnedPlan>(common::corrupt("no plan"));
+  LFARM_ASSIGN_OR_RETURN(bool has_objects, taken.ok() ? remote_.has_objects(taken->plan.objects)
+                                                      : Result<bool>(false));
+  if (!taken.ok() || !has_objects || best_ns(*taken) > best_ns(*owned)) {
+    return common::corrupt(
+        cat("plan ", stored->facts.plan_id.short_hex(), " did not come back from the engine"));
+  }
+  return before == after ? Fate::kThere : Fate::kCopied;
+}
+
+Result<MigrationCounts> Migration::to_store(const Progress& progress) {
+  LFARM_RETURN_IF_ERROR(begin());
+  std::vector<std::pair<uint32_t, Digest>> plans;
+  for (uint32_t shard = 0; shard < common::kShardCount; ++shard) {
+    LFARM_ASSIGN_OR_RETURN(auto names, sharding_.engine.names(shard, ShardRecord::kPlan));
+    for (const Digest& name : names) plans.emplace_back(shard, name);
+  }
+  counts_.plans = plans.size();
+  for (const auto& [shard, name] : plans) {
+    LFARM_ASSIGN_OR_RETURN(Fate fate, to_store(shard, name));
+    LFARM_RETURN_IF_ERROR(count(fate, progress));
+  }
+  LFARM_RETURN_IF_ERROR(move_jobs(false));
+  return counts_;
+}
+
+Result<Migration::Fate> Migration::to_store(uint32_t shard, const Digest& name) {
+  LFARM_ASSIGN_OR_RETURN(auto bytes, sharding_.engine.read(shard, ShardRecord::kPlan, name));
+  auto owned = bytes ? decode_owned(*bytes) : Result<OwnedPlan>(common::corrupt("no plan"));
+  if (!owned.ok()) return Fate::kRefused;
+  PlanPlace place = place_of(*owned);
+  if (place.digest() != name || place.shard() != shard) return Fate::kRefused;
+  LFARM_ASSIGN_OR_RETURN(auto revoked, store_.revocation(common::digest_of(*bytes)));
+  if (revoked) return Fate::kPassedOver;
+  LFARM_ASSIGN_OR_RETURN(auto before, store_.get_plan(name, cache::Lookup::kInspect));
+  if (before && before->facts.best_ns <= best_ns(*owned)) return Fate::kThere;
+  bool is_taken = peers_.fetch(place);
+  if (!is_taken && !remote_.health().trouble.empty()) {
+    return common::unavailable(
+        cat(remote_.address(), " does not answer: ", remote_.health().trouble));
+  }
+  if (!is_taken) return Fate::kRefused;
+  LFARM_ASSIGN_OR_RETURN(auto after, store_.get_bundle(name));
+  if (after && after->plan.facts.best_ns <= best_ns(*owned)) return Fate::kCopied;
+  return common::corrupt(cat("plan ", common::digest_of(*bytes).short_hex(),
+                             " did not come back from the state directory"));
+}
+
+Status Migration::move_jobs(bool is_to_engine) {
+  LFARM_ASSIGN_OR_RETURN(MovedJournals moved, is_to_engine ? journals_to_engine(store_, sharding_)
+                                                           : journals_to_store(sharding_, store_));
+  counts_.jobs = moved.moved;
+  counts_.jobs_left = moved.left;
+  return hold_.check();
+}
+
+}  // namespace coordinator::service
