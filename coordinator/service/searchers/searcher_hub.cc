@@ -42,6 +42,7 @@ struct SearcherHub::State {
 
   void run();
   void receive(const common::FrameArrival& arrival);
+  std::shared_ptr<SeatInbox> inbox_of(const std::string& peer, const SearchFrame& frame);
   void hello(const common::FrameArrival& arrival, std::string_view body);
   void send_all();
   void send_now(const std::string& peer, std::string frame);
@@ -92,24 +93,40 @@ void SearcherHub::State::receive(const common::FrameArrival& arrival) {
     return lose(arrival.peer, frame.error().message);
   }
   if (frame->kind == FrameKind::kHello) return hello(arrival, frame->body);
+  std::shared_ptr<SeatInbox> inbox = inbox_of(arrival.peer, *frame);
+  if (!inbox) return;
+  // Most frames are lookups: waking the thread of the search for each costs as much again.
+  if (frame->kind == FrameKind::kLookup) {
+    auto answers = inbox->answer(frame->body);
+    if (answers) {
+      return send_now(arrival.peer,
+                      search_frame(FrameKind::kAnswers, frame->search, *std::move(answers)));
+    }
+  }
+  inbox->deliver(arrival.bytes);
+}
+
+// Null where the frame says something of the searcher itself, or nobody waits for it.
+std::shared_ptr<SeatInbox> SearcherHub::State::inbox_of(const std::string& peer,
+                                                        const SearchFrame& frame) {
   std::lock_guard lock(mutex);
-  auto found = searchers.find(arrival.peer);
+  auto found = searchers.find(peer);
   if (found == searchers.end()) {
     SearchFailure failure{common::Code::kUnavailable,
                           "the coordinator does not know this connection; say hello"};
-    outgoing.push_back({arrival.peer, search_frame(FrameKind::kRefused, 0, encode(failure))});
-    return;
+    outgoing.push_back({peer, search_frame(FrameKind::kRefused, 0, encode(failure))});
+    return nullptr;
   }
   Searcher& searcher = found->second;
   searcher.heard_ns = clock.now_ns();
-  if (frame->kind == FrameKind::kBeat) {
-    auto beat = decode<SearcherBeat>(frame->body);
+  if (frame.kind == FrameKind::kBeat) {
+    auto beat = decode<SearcherBeat>(frame.body);
     if (beat.ok()) searcher.cpu_us = beat->cpu_us;
-    return;
+    return nullptr;
   }
   // Of a search that was given up meanwhile, nobody waits for it.
-  auto search = searcher.searches.find(frame->search);
-  if (search != searcher.searches.end()) search->second->deliver(arrival.bytes);
+  auto search = searcher.searches.find(frame.search);
+  return search != searcher.searches.end() ? search->second : nullptr;
 }
 
 void SearcherHub::State::hello(const common::FrameArrival& arrival, std::string_view body) {

@@ -21,6 +21,22 @@ constexpr int kLossesMax = 3;
 
 Error lost(const std::string& why) { return common::unavailable(why); }
 
+// Empty when the questions are none.
+std::optional<std::string> answers_to(std::string_view body, const JobMeasurements& measurements) {
+  auto questions = decode<std::vector<SearchQuestion>>(body);
+  if (!questions.ok()) return std::nullopt;
+  std::vector<SearchAnswer> answers;
+  for (const SearchQuestion& question : *questions) {
+    SearchAnswer& answer = answers.emplace_back();
+    if (question.is_kernel) {
+      answer.ns = measurements.kernel_ns(question.key);
+    } else if (auto record = measurements.record(question.kind, question.key)) {
+      answer.record = encode_tuning_record({question.key, 0, std::move(*record)});
+    }
+  }
+  return encode(answers);
+}
+
 }  // namespace
 
 StepsApart::StepsApart(SearcherHub& hub, std::unique_ptr<Seat> seat, SearchBeginning beginning,
@@ -78,6 +94,9 @@ OpenSearch StepsApart::journal() const {
 
 Status StepsApart::open_at_seat() {
   graphs_.clear();
+  seat_->answer_by([measurements = beginning_.measurements](std::string_view questions) {
+    return answers_to(questions, *measurements);
+  });
   seat_->send(FrameKind::kOpen, encode(journal()));
   LFARM_ASSIGN_OR_RETURN(Seat::Received received, reply(options_.open_ms));
   if (received.frame.kind != FrameKind::kOpened) return lost("it broke the protocol");
@@ -110,37 +129,15 @@ Status StepsApart::go_on_elsewhere(Error why) {
 
 // ---- Steps -------------------------------------------------------------------------------------
 
-// The next frame that is no question; kFailed is an error.
+// kFailed is an error, and so is a lookup, which is here only if it is broken.
 Result<Seat::Received> StepsApart::reply(int64_t wait_ms) {
-  while (true) {
-    LFARM_ASSIGN_OR_RETURN(Seat::Received received, seat_->receive(wait_ms));
-    if (received.frame.kind == FrameKind::kLookup) {
-      LFARM_RETURN_IF_ERROR(answer(received.frame.body));
-      continue;
-    }
-    if (received.frame.kind != FrameKind::kFailed) return received;
-    auto failure = decode<SearchFailure>(received.frame.body);
-    if (!failure.ok()) return lost(failure.error().message);
-    // Not that of a lost searcher.
-    bool is_taken = failure->code == common::Code::kUnavailable;
-    return Error{is_taken ? common::Code::kInternal : failure->code, failure->message};
-  }
-}
-
-Status StepsApart::answer(std::string_view body) {
-  auto questions = decode<std::vector<SearchQuestion>>(body);
-  if (!questions.ok()) return lost(questions.error().message);
-  std::vector<SearchAnswer> answers;
-  for (const SearchQuestion& question : *questions) {
-    SearchAnswer& answer = answers.emplace_back();
-    if (question.is_kernel) {
-      answer.ns = beginning_.measurements->kernel_ns(question.key);
-    } else if (auto record = beginning_.measurements->record(question.kind, question.key)) {
-      answer.record = encode_tuning_record({question.key, 0, std::move(*record)});
-    }
-  }
-  seat_->send(FrameKind::kAnswers, encode(answers));
-  return {};
+  LFARM_ASSIGN_OR_RETURN(Seat::Received received, seat_->receive(wait_ms));
+  if (received.frame.kind != FrameKind::kFailed) return received;
+  auto failure = decode<SearchFailure>(received.frame.body);
+  if (!failure.ok()) return lost(failure.error().message);
+  // Not that of a lost searcher.
+  bool is_taken = failure->code == common::Code::kUnavailable;
+  return Error{is_taken ? common::Code::kInternal : failure->code, failure->message};
 }
 
 Result<StepResult> StepsApart::step_at_seat(StepRequest request) {

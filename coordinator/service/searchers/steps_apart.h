@@ -48,7 +48,6 @@ class StepsApart final : public SearchSteps {
   common::Result<StepResult> take_step(StepRequest request);
   common::Result<StepResult> step_at_seat(StepRequest request);
   common::Result<Seat::Received> reply(int64_t wait_ms);
-  common::Status answer(std::string_view questions);
   common::Status step_and_filter(StepRequest request, size_t wanted, StepResult& all);
   common::Status keep_new(StepResult& from, StepResult& into, StepRequest& again);
   OpenSearch journal() const;

@@ -4,7 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "common/base/cat.h"
 #include "common/base/random.h"
@@ -160,6 +163,27 @@ TEST(SearchFrames, AnInboxThatIsClosedSaysWhy) {
   EXPECT_EQ(inbox.take(0).error().message, "it was silent");
   SeatInbox quiet;
   EXPECT_EQ(quiet.take(1).error().code, common::Code::kUnavailable);
+}
+
+// As long as the seat is taken: what answers reads what the search's job owns.
+TEST(SearchFrames, LookupsAreAnsweredUntilTheSeatIsGivenUp) {
+  auto inbox = std::make_shared<SeatInbox>();
+  EXPECT_FALSE(inbox->answer("nobody answers yet"));
+  int answered = 0;
+  {
+    Seat seat(
+        1, "searcher", inbox, [](const std::string&) {}, [] {});
+    seat.answer_by([&](std::string_view questions) -> std::optional<std::string> {
+      ++answered;
+      if (questions == "broken") return std::nullopt;
+      return "answers to " + std::string(questions);
+    });
+    EXPECT_EQ(inbox->answer("two questions"), "answers to two questions");
+    EXPECT_FALSE(inbox->answer("broken"));
+    EXPECT_EQ(answered, 2);
+  }
+  EXPECT_FALSE(inbox->answer("too late"));
+  EXPECT_EQ(answered, 2);
 }
 
 }  // namespace
