@@ -69,7 +69,16 @@ class Count {
     return node.op == Op::kView && !attr<ViewAttr>(node).view.valid.empty();
   }
 
+  // Of a value that is rounded to bfloat16 just before, whose bits are those of the float32
+  // already.
+  bool widens_rounded(const Node& node) const {
+    if (node.op != Op::kCast || node.dtype != DType::kFloat32) return false;
+    const Node& rounded = body_.node(node.operands[0]);
+    return rounded.op == Op::kCast && rounded.dtype == DType::kBfloat16;
+  }
+
   void add_operation(const Node& node, double times) {
+    if (widens_rounded(node)) return;
     bool is_division = node.op == Op::kBinary && attr<BinaryAttr>(node).op == BinaryOp::kDiv;
     bool is_function = node.op == Op::kUnary && attr<UnaryAttr>(node).op > UnaryOp::kNot;
     work_.has_calls = work_.has_calls || is_division || is_function;

@@ -236,5 +236,60 @@ TEST(KernelCode, NothingTurnsAroundTheEndOfAThread) {
   EXPECT_DOUBLE_EQ(kernel_code(kernel, {}, {}).instructions, 12);
 }
 
+// If this fails, the time and the instructions of a warp that copies count as those of the warps
+// that multiply, or products begin before their first boxes are there.
+TEST(KernelCode, WarpsThatCopyWorkBesideThoseThatMultiply) {
+  auto branch = [](int64_t target, bool is_conditional, uint16_t opcode = 0x147) {
+    SassInstruction x = of(SassClass::kBranch);
+    x.opcode = opcode;
+    x.target = target;
+    x.is_conditional = is_conditional;
+    return x;
+  };
+  const SassInstruction exit = branch(-1, false, 0x14d);
+  SassInstruction test = of(SassClass::kOther), last = product(), none_left = test;
+  test.opcode = 0x1a7;
+  last.ends_products = true;
+  none_left.products_left = 0;
+  SassKernel kernel;
+  kernel.code = {branch(6, true),
+                 test,
+                 branch(9, true),
+                 last,
+                 none_left,
+                 exit,
+                 of(SassClass::kBoxCopy),
+                 branch(6, true),
+                 exit,
+                 test,
+                 branch(9, true),
+                 branch(3, false)};
+  kernel.loops = {{3, 11}, {6, 7}, {9, 10}};
+  ThreadTraffic seen;
+  seen.boxes = 3;
+  seen.box_bytes = 64;
+  seen.product_clocks = 100;
+  KernelCode code = kernel_code(kernel, {}, seen);
+  EXPECT_DOUBLE_EQ(code.instructions, 6);
+  EXPECT_DOUBLE_EQ(code.copier_instructions, 2 + 3 * 2);
+  // One branch, the box, 64 bytes at 32 a clock, the product, and what waits for it.
+  EXPECT_DOUBLE_EQ(code.warp_clocks, 1 + common::kGpuMemoryClocks + 2 + 100 + 2);
+  // Where one warp does both, nothing is left out.
+  kernel.code[0].is_conditional = false;
+  kernel.code[8] = branch(1, false);
+  EXPECT_DOUBLE_EQ(kernel_code(kernel, {}, seen).copier_instructions, 0);
+}
+
+// If this fails, what the second step of a loop waits for is taken for what all others wait for.
+TEST(WarpClocks, OnlyEarlyStepsWaitForWhatWasAskedForBefore) {
+  SassInstruction last = product(), one_left = of(SassClass::kOther);
+  last.ends_products = true;
+  one_left.products_left = 1;
+  SassKernel kernel;
+  kernel.code = {last, one_left};
+  kernel.loops = {{0, 1}};
+  EXPECT_DOUBLE_EQ(warp_clocks(kernel, {10}, 100, 1000), 1000 + 9 * 100 + 1);
+}
+
 }  // namespace
 }  // namespace bench

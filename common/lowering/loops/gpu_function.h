@@ -17,6 +17,9 @@ struct GpuFunction {
   // kernel's parameters. Empty: nothing.
   std::string early = {};
   int64_t early_bytes = 0;  // that a block asks for there
+  // Whether all threads wait in the body, behind what needs nothing of earlier kernels. Else they
+  // do so before it.
+  bool waits = false;
   // Blocks next to each other share a result: `areas` is the first block's scratch memory.
   bool is_split = false;
   // Blocks next to each other that run at once and see each other's shared memory.

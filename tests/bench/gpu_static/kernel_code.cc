@@ -4,7 +4,9 @@
 #include <bit>
 #include <vector>
 
+#include "common/cost/gpu_time.h"
 #include "tests/bench/gpu_static/warp_clocks.h"
+#include "tests/bench/gpu_static/warp_roles.h"
 
 namespace bench {
 namespace {
@@ -20,6 +22,8 @@ constexpr uint16_t kFloatCheck = 0x102;
 constexpr uint16_t kWarpgroupProduct = 0x1f0;
 constexpr uint16_t kExit = 0x14d;
 constexpr int kChunkBytes = 16;  // of the copy engine
+// That the second cache delivers to a processor in a clock.
+constexpr double kCacheBytesPerClock = 32;
 
 bool is_load(SassClass kind) {
   return kind == SassClass::kGlobalLoad || kind == SassClass::kAsyncCopy;
@@ -162,6 +166,42 @@ int main_width(const SassKernel& kernel, const std::vector<Part>& parts,
   return *most > 0 ? static_cast<int>(most - std::begin(moved)) : 0;
 }
 
+std::vector<size_t> places_of(const SassKernel& kernel) {
+  std::vector<size_t> places;
+  for (size_t k = 0; k < kernel.code.size(); ++k) {
+    int loop = common::innermost_loop(kernel, k);
+    places.push_back(loop < 0 ? kernel.loops.size() : static_cast<size_t>(loop));
+  }
+  return places;
+}
+
+// Of the warp that asks for boxes.
+double copier_instructions(const SassKernel& kernel, const ThreadTraffic& traffic) {
+  std::vector<Part> parts = parts_of(kernel, places_of(kernel));
+  ThreadTraffic seen;
+  seen.boxes = traffic.boxes;
+  find_trips(parts, seen);
+  double instructions = 0;
+  for (const Part& part : parts) instructions += part.instructions * part.trips;
+  return instructions;
+}
+
+// Clocks until the first boxes are there: those that belong to the same loop as the first one of
+// all, or to none, in one way through it. They come at the rate of the second cache.
+double first_boxes(const SassKernel& copies, const ThreadTraffic& traffic) {
+  const std::vector<size_t> places = places_of(copies);
+  std::optional<size_t> place;
+  double boxes = 0;
+  for (size_t k = 0; k < copies.code.size(); ++k) {
+    const SassInstruction& x = copies.code[k];
+    if (!x.is_reached || x.kind != SassClass::kBoxCopy) continue;
+    if (!place) place = places[k];
+    if (places[k] == *place) boxes += 1;
+  }
+  return clocks_to_first_box(copies) + common::kGpuMemoryClocks +
+         boxes * traffic.box_bytes / kCacheBytesPerClock;
+}
+
 // The place of the loop that multiplies by warpgroups most, else that loads most, among the parts.
 size_t main_loop(const std::vector<Part>& parts) {
   bool has_products =
@@ -178,19 +218,22 @@ size_t main_loop(const std::vector<Part>& parts) {
 
 }  // namespace
 
-KernelCode kernel_code(const SassKernel& kernel, const common::CubinKernel& facts,
+KernelCode kernel_code(const SassKernel& whole, const common::CubinKernel& facts,
                        const ThreadTraffic& traffic) {
   KernelCode code;
+  const std::optional<WarpRoles> roles = warp_roles(whole);
+  const SassKernel& kernel = roles ? roles->multiplies : whole;
+  double first_box = 0;
+  if (roles) {
+    code.copier_instructions = copier_instructions(roles->copies, traffic);
+    first_box = first_boxes(roles->copies, traffic);
+  }
   code.name = kernel.name;
   code.registers = facts.registers;
   code.local_bytes = facts.local_bytes;
   code.shared_bytes = facts.shared_bytes;
   const size_t outside = kernel.loops.size();
-  std::vector<size_t> places;
-  for (size_t k = 0; k < kernel.code.size(); ++k) {
-    int loop = common::innermost_loop(kernel, k);
-    places.push_back(loop < 0 ? outside : static_cast<size_t>(loop));
-  }
+  const std::vector<size_t> places = places_of(kernel);
   std::vector<Part> parts = parts_of(kernel, places);
   find_trips(parts, traffic);
   code.load_bytes = traffic.boxes ? kChunkBytes : main_width(kernel, parts, places, true);
@@ -202,9 +245,10 @@ KernelCode kernel_code(const SassKernel& kernel, const common::CubinKernel& fact
     code.divisions_in_loops += std::max<int64_t>(0, part.calls - part.float_checks);
   }
   const size_t main = main_loop(parts);
-  code.warp_clocks = warp_clocks(kernel, trips_of(kernel, parts), traffic.product_clocks);
+  code.warp_clocks =
+      warp_clocks(kernel, trips_of(kernel, parts), traffic.product_clocks, first_box);
   code.longest_warp_clocks =
-      warp_clocks(kernel, longest_trips(kernel, parts, traffic), traffic.product_clocks);
+      warp_clocks(kernel, longest_trips(kernel, parts, traffic), traffic.product_clocks, first_box);
   std::optional<common::SassLoop> within;
   if (main != outside) {
     code.barriers_step = parts[main].barriers;

@@ -22,6 +22,7 @@ struct ThreadTraffic {
   // Of its warpgroup the products, and of its block the boxes that the copy engine brings; the
   // clocks until a warpgroup can begin the product after one.
   std::optional<double> products, boxes;
+  double box_bytes = 0;        // of one of them, as its block asks the second cache for it
   double boxes_under_way = 0;  // bytes of boxes that have not come yet, at most
   double product_clocks = 0;
 };
@@ -37,7 +38,9 @@ struct KernelCode {
   int load_bytes = 0, store_bytes = 0;
   // Of a thread, in the main loop: the one where warpgroups multiply, else the one that loads most.
   int64_t in_flight_bytes = 0;
-  double instructions = 0;         // that a thread executes
+  // That a thread executes; where a warp of its own asks for boxes those of the others, and its
+  // own.
+  double instructions = 0, copier_instructions = 0;
   double warp_clocks = 0;          // that a warp takes where nothing else runs
   double longest_warp_clocks = 0;  // in the block that has most to load
   double tensor_instructions = 0;  // of those, products of tensor cores

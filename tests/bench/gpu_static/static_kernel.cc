@@ -111,6 +111,7 @@ void run_blocks(const common::Kernel& kernel, const worker::KernelSource& source
   accesses.products = sums.products / blocks;
   accesses.product_operations = sums.product_operations / blocks;
   accesses.boxes = sums.boxes / blocks;
+  accesses.box_bytes = sums.box_bytes / blocks;
   accesses.box_bytes_under_way = figures.box_bytes_under_way;
   accesses.warpgroups = figures.warpgroups;
   if (sums.sectors_least > 0) accesses.sectors_ratio = sums.sectors / sums.sectors_least;
@@ -137,7 +138,9 @@ void add_products(const KernelAccesses& seen, const common::GpuMachine& machine,
   // All warpgroups of the block take the processor's tensor cores in turn.
   double processor_rate = machine.half_tensor_per_ns / machine.processors / machine.clock_ghz;
   thread.product_clocks = seen.product_operations / seen.products * groups / processor_rate;
-  if (seen.boxes > 0) thread.boxes = seen.boxes;
+  if (seen.boxes == 0) return;
+  thread.boxes = seen.boxes;
+  thread.box_bytes = seen.box_bytes / seen.boxes;
 }
 
 // What the formula asks for, of the code and, where they were seen, of the accesses.
@@ -151,7 +154,11 @@ void find_facts(const CallTraffic& traffic, double block_shared_bytes, StaticKer
   f.in_flight_bytes = static_cast<double>(code.in_flight_bytes);
   f.thread_instructions = code.instructions * threads;
   // One thread of a warpgroup that only copies does next to nothing, the others nothing.
-  if (is_seen && result.accesses->boxes > 0) {
+  if (is_seen && code.copier_instructions > 0) {
+    f.thread_instructions =
+        f.blocks * (code.instructions * result.accesses->warpgroups * kWarpgroup +
+                    code.copier_instructions * kWarp);
+  } else if (is_seen && result.accesses->boxes > 0) {
     const double groups = std::floor(f.block_threads / kWarpgroup);
     f.thread_instructions *= std::min(1.0, result.accesses->warpgroups / groups);
   }

@@ -35,9 +35,9 @@ struct KernelAccesses {
   // See ThreadTraffic.
   std::array<double, 5> loads_by_width{}, longest_loads_by_width{};
   double sector_bytes = 0, wavefront_bytes = 0;
-  // Products of warpgroups with their operations, boxes that the copy engine brings, and the bytes
-  // of boxes that are under way at once.
-  double products = 0, product_operations = 0, boxes = 0, box_bytes_under_way = 0;
+  // Products of warpgroups with their operations; boxes that the copy engine brings, the bytes that
+  // they ask the second cache for, and those of boxes that are under way at once.
+  double products = 0, product_operations = 0, boxes = 0, box_bytes = 0, box_bytes_under_way = 0;
   double warpgroups = 0;  // of a block, that multiply
 };
 

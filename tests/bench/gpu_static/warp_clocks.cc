@@ -50,13 +50,16 @@ constexpr uint16_t kWarpgroupProduct = 0x1f0;
 
 class Walk {
  public:
-  Walk(const SassKernel& kernel, const std::vector<double>& trips, double product_clocks)
-      : kernel_(kernel), trips_(trips), product_clocks_(product_clocks) {}
+  Walk(const SassKernel& kernel, const std::vector<double>& trips, double product_clocks,
+       double first_box)
+      : kernel_(kernel), trips_(trips), product_clocks_(product_clocks), first_box_(first_box) {}
 
   double run() {
     if (!kernel_.code.empty()) walk(0, kernel_.code.size() - 1, -1);
     return clock_;
   }
+  // Of a kernel that asks for boxes.
+  double first_box() const { return first_box_; }
 
  private:
   void walk(size_t first, size_t last, int within) {
@@ -80,15 +83,18 @@ class Walk {
     return -1;
   }
 
-  // The first step finds nothing under way but what was before the loop; all others are alike.
+  // The first step finds nothing under way but what was before the loop, and the second one may
+  // wait for that; all others are alike.
   void turn(int loop) {
     const common::SassLoop& l = kernel_.loops[static_cast<size_t>(loop)];
     walk(l.first, l.last, loop);
-    double more = trips_[static_cast<size_t>(loop)] - 1;
-    if (more <= 0) return;
-    double before = clock_;
-    walk(l.first, l.last, loop);
-    double rest = (clock_ - before) * (more - 1);
+    double more = trips_[static_cast<size_t>(loop)] - 1, before = clock_;
+    for (int step = 0; step < 2 && more > 0; ++step, --more) {
+      before = clock_;
+      walk(l.first, l.last, loop);
+    }
+    // A part of a step, too, where trips are a mean.
+    double rest = (clock_ - before) * more;
     clock_ += rest;
     for (double& ready : ready_) ready += rest;
     for (double& ready : groups_) ready += rest;
@@ -142,14 +148,21 @@ class Walk {
   std::vector<double> products_;  // of warpgroup products' groups, likewise
   double multiplied_ = 0;         // until the tensor cores have done what they were given
   double product_clocks_;
-  double first_box_ = 0;  // until it is there; 0: none is asked for
+  double first_box_;  // until it is there; 0: none is asked for
 };
 
 }  // namespace
 
 double warp_clocks(const SassKernel& kernel, const std::vector<double>& trips,
-                   double product_clocks) {
-  return Walk(kernel, trips, product_clocks).run();
+                   double product_clocks, double first_box) {
+  return Walk(kernel, trips, product_clocks, first_box).run();
+}
+
+double clocks_to_first_box(const SassKernel& kernel) {
+  const std::vector<double> once(kernel.loops.size(), 1);
+  Walk walk(kernel, once, 0, 0);
+  walk.run();
+  return std::max(0.0, walk.first_box() - common::kGpuMemoryClocks);
 }
 
 }  // namespace bench

@@ -12,7 +12,11 @@ namespace bench {
 // next one, and what it waits for, above all loads. `trips`: how often each loop turns, as in
 // `kernel.loops`. Of branches forward both ways are taken, as the block does that has most to do.
 // `product_clocks`: what a product of a warpgroup takes the tensor cores, which others use, too.
+// `first_box`: when the first box is there that another warp asks for.
 double warp_clocks(const common::SassKernel& kernel, const std::vector<double>& trips,
-                   double product_clocks = 0);
+                   double product_clocks = 0, double first_box = 0);
+
+// Clocks until a warp has asked for its first box, where each loop turns once.
+double clocks_to_first_box(const common::SassKernel& kernel);
 
 }  // namespace bench

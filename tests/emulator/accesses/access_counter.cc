@@ -32,6 +32,7 @@ AccessSums& AccessSums::add(const AccessSums& other, double weight) {
   store_bytes += weight * other.store_bytes;
   shared_load_bytes += weight * other.shared_load_bytes;
   boxes += weight * other.boxes;
+  box_bytes += weight * other.box_bytes;
   products += weight * other.products;
   product_operations += weight * other.product_operations;
   return *this;
@@ -104,6 +105,7 @@ void AccessCounter::on_box(uint64_t read_bytes, uint64_t written_bytes, uint64_t
   sums_.wavefronts += static_cast<double>(written_bytes) / (kBanks * kBankBytes);
   sums_.wavefronts_least += static_cast<double>(written_bytes) / (kBanks * kBankBytes);
   sums_.boxes += 1;
+  sums_.box_bytes += static_cast<double>(read_bytes);
   under_way_bytes_ = std::max(under_way_bytes_, under_way_bytes);
 }
 

@@ -24,8 +24,8 @@ struct AccessSums {
   double store_bytes = 0, shared_load_bytes = 0;
   std::array<double, 6> load_bytes{};
   // Boxes that the copy engine brings and products of warpgroups, whose bytes are counted above;
-  // and the products' multiplications and additions.
-  double boxes = 0, products = 0, product_operations = 0;
+  // the bytes that boxes ask the second cache for, and the products' multiplications and additions.
+  double boxes = 0, box_bytes = 0, products = 0, product_operations = 0;
   AccessSums& add(const AccessSums& other, double weight);
 };
 

@@ -95,6 +95,35 @@ TEST(CudaMachines, KernelsWaitForEarlierOnesWhereTheyCan) {
   }
 }
 
+// Blocks whose operands the copy engine brings begin their barriers before they wait; all copies
+// and loads come behind the wait of the warp that does them.
+TEST(CudaMachines, CopyingBlocksSetUpBeforeTheyWait) {
+  GraphBuilder b;
+  NodeId x = b.input(InputKind::kUser, DType::kBfloat16, {256, 128}, "x");
+  NodeId y = b.input(InputKind::kUser, DType::kBfloat16, {256, 128}, "y");
+  NodeId scale = b.input(InputKind::kUser, DType::kFloat32, {256}, "scale");
+  NodeId sum = b.raw({common::Op::kContract,
+                      DType::kFloat32,
+                      {256, 256},
+                      {x, y},
+                      common::ContractAttr{{0, 2}, {1, 2}, {0, 1}}});
+  b.output(b.binary(common::BinaryOp::kMul, sum, scale));
+  auto source = CudaCodeGenerator({"cuda-sm_90a"})
+                    .generate({Template::kTile, {{"warpgroups", 64064}}, b.finish(), {}});
+  ASSERT_TRUE(source.ok()) << source.error().message;
+  EXPECT_TRUE(source->entry.waits);
+  const std::string& text = source->text;
+  const std::string wait = "lf_wait_for_earlier();";
+  const size_t copier = text.find(wait), others = text.find(wait, copier + 1);
+  const size_t multiplying = text.find(wait, others + 1);
+  ASSERT_NE(multiplying, std::string::npos) << text;
+  EXPECT_EQ(text.find(wait, multiplying + 1), std::string::npos) << text;
+  EXPECT_LT(text.find("lf_barrier_fence();"), copier) << text;
+  EXPECT_GT(text.find("lf_copy_box"), copier) << text;
+  EXPECT_LT(others, text.find("return;")) << "lanes that do nothing end behind a wait";
+  EXPECT_GT(text.find("lf_wgmma_bf16"), multiplying) << text;
+}
+
 // The product of a matrix and a vector in bfloat16.
 common::Kernel product_of_vector(int64_t rows, int64_t depth) {
   GraphBuilder b;

@@ -63,7 +63,7 @@ std::string prologue(const std::string& entry, const Graph& body, const GpuFunct
     text += cat(", const __grid_constant__ lf_tensor_map map", k);
   }
   text += ") {\n";
-  if (overlaps) text += cat(function.early, "  lf_wait_for_earlier();\n");
+  if (overlaps) text += cat(function.early, function.waits ? "" : "  lf_wait_for_earlier();\n");
   CodeWriter names(body.symbols);
   if (function.is_split) text += "  char* const areas = scratch;\n";
   if (!function.body.scratch.empty()) text += "  scratch += blockIdx.x * scratch_stride;\n";

@@ -105,8 +105,11 @@ LF_INLINE uint64_t lf_bits_f64(double f) { return (uint64_t)__double_as_longlong
 #if !defined(LF_EMULATED) && __CUDA_ARCH__ >= 800
 #define LF_ROUNDS_BF16
 LF_INLINE uint16_t lf_bf16_from_f32(float f) {
-  uint32_t r;  // of a pair: the conversion of one alone is slower
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(0.0f), "f"(f));
-  return (uint16_t)r;
+  // The upper one of a pair: the conversion of one alone is slower. Widened again it is the pair
+  // itself, because the lower one is 0.
+  uint32_t r;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(f), "f"(0.0f));
+  __builtin_assume((r & 0xffffu) == 0);
+  return (uint16_t)(r >> 16);
 }
 #endif

@@ -70,23 +70,24 @@ void CudaTileBlock::begin(int64_t shared_bytes, const Expr& splits, int64_t kept
   Expr tiles_n = ceil_div(p.n_size, size_.columns);
   const Expr sharing = splits * Expr(size_.cluster);
   units_ = contraction_.batch_size() * tiles_m * tiles_n * sharing;
-  std::string block = "(int64_t)blockIdx.x";
-  if (is_split() || size_.cluster > 1) block = cat("(int64_t)(blockIdx.x / ", sharers(), ")");
+  // A grid has fewer than 2^31 blocks; divisions of 64 bits would be loops.
+  std::string block = "blockIdx.x";
+  if (is_split() || size_.cluster > 1) block = cat("(blockIdx.x / ", sharers(), ")");
   const char* row = size_.cluster == 1 ? "m0" : "cluster_m0";
   std::string down = writer_.rare_text(tiles_m);
   std::string across = writer_.rare_text(tiles_n);
   if (!splits.is_constant()) {
     writer_.line(cat("const unsigned splits = ", writer_.rare_text(splits), ";"));
   }
-  lines(cat("const int tid = threadIdx.x;\n", "const int64_t tiles_m = ", down, ", tiles_n = ",
-            across, ";\n", "const int64_t tile = ", block, " % (tiles_m * tiles_n);\n"));
+  lines(cat("const int tid = threadIdx.x;\n", "const unsigned tiles_m = ", down, ", tiles_n = ",
+            across, ";\n", "const unsigned tile = ", block, " % (tiles_m * tiles_n);\n"));
   if (tiles_m.is_constant() && tiles_m.constant() <= kGroup) {
     lines(cat("const int64_t ", row, " = tile % tiles_m, n0 = tile / tiles_m;"));
   } else {
-    lines(cat("const int64_t above = tile / (", kGroup, " * tiles_n) * ", kGroup, ";\n",
-              "const int64_t inside = tile % (", kGroup, " * tiles_n);\n",
-              "const int64_t height = lf_min_i64(tiles_m - above, ", kGroup, ");\n",
-              "const int64_t ", row, " = above + inside % height, n0 = inside / height;"));
+    lines(cat("const unsigned above = tile / (", kGroup, " * tiles_n) * ", kGroup, ";\n",
+              "const unsigned inside = tile % (", kGroup, " * tiles_n);\n",
+              "const unsigned height = tiles_m - above < ", kGroup, " ? tiles_m - above : ", kGroup,
+              ";\n", "const int64_t ", row, " = above + inside % height, n0 = inside / height;"));
   }
   if (size_.cluster > 1) {
     lines(cat("const int64_t m0 = cluster_m0 * ", size_.cluster, " + blockIdx.x % ", size_.cluster,

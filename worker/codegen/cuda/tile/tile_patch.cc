@@ -63,6 +63,7 @@ class PatchEmitter {
     function.block.threads += kWarp;
     function.cluster = s_.cluster;
     function.resident = s_.resident;
+    function.waits = true;
     function.maps = {patch_map(maps_, grid_, box_pixels()), maps_.weights.map};
     return function;
   }
@@ -130,7 +131,7 @@ class PatchEmitter {
     if (s_.cluster > 1) w_.line(cat("const int rank = (int)blockIdx.x % ", s_.cluster, ";"));
     declare_boxes();
     block_.lines(cat("int channel = (int)(", block_.part_begin(), " / ", taps(),
-                     ");\nint slot = 0, parity = 0, room = 0, turn = 0;"));
+                     ");\nint slot = 0, parity = 0, room = 0, turn = 0;\nlf_wait_for_earlier();"));
     w_.open(true);
     copy_patch();
     w_.open(true);
@@ -139,7 +140,7 @@ class PatchEmitter {
     block_.lines(cat("channel += ", kDepth, ";"));
     w_.close("#pragma unroll 1\nfor (int step = 0; step < steps; ++step)");
     w_.close(cat("if (tid == ", block_.size().threads, ")"));
-    w_.line("return;");
+    block_.lines("lf_wait_for_earlier();\nreturn;");
     w_.close(cat("if (tid >= ", block_.size().threads, ")"));
   }
 
@@ -247,7 +248,8 @@ class PatchEmitter {
     declare_place("own_place", cat("m0 * ", s_.rows, " + tid / 32 * 16 + lane % 16"));
     std::string words = cat("[", kHalfSteps, "][4]");
     block_.lines(cat("const int own_pixel = (int)(own_place - first_pixel);\nuint32_t ", kHalves[0],
-                     words, ", ", kHalves[1], words, ";\nint parity = 0, room = 0, turn = 0;"));
+                     words, ", ", kHalves[1], words,
+                     ";\nint parity = 0, room = 0, turn = 0;\nlf_wait_for_earlier();"));
     begin_patch();
     w_.open(true);
     for (int64_t tap = 0; tap < taps(); ++tap) multiply(tap);

@@ -52,6 +52,7 @@ class TmaEmitter {
     function.block.threads += kWarp;
     function.cluster = s_.cluster;
     function.resident = s_.resident;
+    function.waits = true;
     function.maps = copies_->maps();
     return function;
   }
@@ -91,6 +92,7 @@ class TmaEmitter {
     w_.open(true);
     if (s_.cluster > 1) w_.line(cat("const int rank = (int)blockIdx.x % ", s_.cluster, ";"));
     copies_->begin();
+    w_.line("lf_wait_for_earlier();");
     open_steps();
     block_.lines(cat("if (step >= ", s_.stages, ") lf_barrier_wait(empty + slot, parity ^ 1);\n",
                      "lf_barrier_expect(full + slot, ", stages_.stage_bytes(),
@@ -99,7 +101,7 @@ class TmaEmitter {
     copies_->advance();
     close_steps();
     w_.close(cat("if (tid == ", block_.size().threads, ")"));
-    w_.line("return;");
+    block_.lines("lf_wait_for_earlier();\nreturn;");
     w_.close(cat("if (tid >= ", block_.size().threads, ")"));
   }
 
@@ -117,6 +119,7 @@ class TmaEmitter {
   void consume() {
     products_.declare_sums();
     products_.declare_matrices();
+    w_.line("lf_wait_for_earlier();");
     if (s_.stages > 1) w_.line("int former = 0;");
     open_steps();
     w_.line("lf_barrier_wait(full + slot, parity);");

@@ -87,7 +87,8 @@ std::string WgmmaProducts::held_threads() const {
 void WgmmaProducts::store() {
   const CudaBlockSize& size = block_.size();
   block_.permute_stage();
-  const std::string column = "i / 2 * 8 + lane % 4 * 2";
+  // Eights of columns: a permutation is one of the thread's own place in them.
+  const std::string own = block_.is_permuted() ? "(lane % 4 * 2 ^ i / 8 % 2 * 4)" : "lane % 4 * 2";
   block_.lines(cat("float (* const stage)[", size.columns + kPad, "] = (float (*)[",
                    size.columns + kPad, "])memory;"));
   if (block_.is_split()) {
@@ -106,8 +107,7 @@ void WgmmaProducts::store() {
     w_.open(true);
   }
   block_.lines(cat(unrolled_loop("i", sums() / 2),
-                   " *(float2*)&stage[tid / 32 * 16 + lane / 4 + i % 2 * 8][",
-                   block_.is_permuted() ? cat("(", column, ") ^ (i / 8 % 2 * 4)") : column,
+                   " *(float2*)&stage[tid / 32 * 16 + lane / 4 + i % 2 * 8][i / 2 * 8 + ", own,
                    "] = make_float2(sum[i * 2], sum[i * 2 + 1]);"));
   if (block_.is_split()) w_.close("else");
   block_.lines("__syncthreads();");
