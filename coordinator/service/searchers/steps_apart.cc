@@ -140,7 +140,7 @@ Result<Seat::Received> StepsApart::reply(int64_t wait_ms) {
   return Error{is_taken ? common::Code::kInternal : failure->code, failure->message};
 }
 
-Result<StepResult> StepsApart::step_at_seat(StepRequest request) {
+Result<StepResult> StepsApart::step_at_seat(const StepRequest& request) {
   AdvanceSearch advance;
   for (const auto& [id, result] : request.results) {
     auto known = course_.results.find(id);
@@ -157,7 +157,7 @@ Result<StepResult> StepsApart::step_at_seat(StepRequest request) {
 }
 
 Result<StepResult> StepsApart::take_step(StepRequest request) {
-  return inside_ ? inside_->advance(std::move(request)) : step_at_seat(std::move(request));
+  return inside_ ? inside_->advance(std::move(request)) : step_at_seat(request);
 }
 
 // Moves what the farm has not seen to `into`, and what it has the results of to `again`.

@@ -46,7 +46,7 @@ class StepsApart final : public SearchSteps {
   common::Status open_inside();
   common::Status go_on_elsewhere(common::Error why);
   common::Result<StepResult> take_step(StepRequest request);
-  common::Result<StepResult> step_at_seat(StepRequest request);
+  common::Result<StepResult> step_at_seat(const StepRequest& request);
   common::Result<Seat::Received> reply(int64_t wait_ms);
   common::Status step_and_filter(StepRequest request, size_t wanted, StepResult& all);
   common::Status keep_new(StepResult& from, StepResult& into, StepRequest& again);
