@@ -78,7 +78,8 @@ Json workers_json(const StatusSources& sources) {
   return Json{{"workers", worker_rows_json(sources, sources.environment.workers.sessions())}};
 }
 
-// Who else has jobs, this coordinator first: whoever asks for all of the farm's asks all of them.
+// The coordinators that may have jobs, this one first. A client that lists the farm's jobs asks
+// each.
 Json coordinators_json(const ShardKeeper& keeper) {
   Json rows = Json::array();
   for (const ServingCoordinator& one : keeper.coordinators()) {

@@ -29,8 +29,8 @@ common::Result<std::vector<FarmCoordinator>> ask_coordinators(const FarmOptions&
 // kUnavailable with the names of those that could not be asked.
 common::Status all_asked(const std::vector<FarmCoordinator>& coordinators);
 
-// Tries coordinators until one knows the job, whoever holds its shard first. `ask` returns
-// kInvalidInput where a coordinator does not know it.
+// Calls `ask` for the coordinator that holds the job's shard, then for the others, until one of
+// them knows the job. `ask` returns kInvalidInput where its coordinator does not know it.
 common::Status ask_about_job(const std::vector<FarmCoordinator>& coordinators, uint64_t job,
                              const std::function<common::Status(FarmClient& client)>& ask);
 

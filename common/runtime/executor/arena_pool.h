@@ -4,7 +4,7 @@
 // the larger needs, does for both:
 //
 //   ExecutorOptions options;
-//   options.arenas = std::make_shared<ArenaPool>();   // the same for both executors
+//   options.arenas = std::make_shared<ArenaPool>();   // both executors get these options
 #pragma once
 
 #include <cstddef>

@@ -45,7 +45,7 @@ class Arranger {
       } else if (is_convolution(i)) {
         copy_weight(i, node);
       }
-      moved_.push_back(add(std::move(node), from_.lowering[i], from_.gene[i], from_.choice[i]));
+      moved_.push_back(to_.add(std::move(node), from_.lowering[i], from_.gene[i], from_.choice[i]));
     }
     to_.graph.outputs = from_.graph.outputs;
     for (auto& output : to_.graph.outputs) output.node = moved_[at(output.node)];
@@ -59,14 +59,6 @@ class Arranger {
     size_t image = 0;
     int channel = -1;
   };
-
-  common::NodeId add(Node node, Lowering lowering, ClassId gene, NodeId choice) {
-    to_.graph.nodes.push_back(std::move(node));
-    to_.lowering.push_back(lowering);
-    to_.gene.push_back(gene);
-    to_.choice.push_back(choice);
-    return static_cast<common::NodeId>(to_.graph.nodes.size()) - 1;
-  }
 
   common::NodeId beneath_casts(common::NodeId id) const {
     while (from_.graph.node(id).op == Op::kCast) id = from_.graph.node(id).operands[0];
@@ -184,8 +176,8 @@ class Arranger {
     }
     const common::DType dtype = from_.graph.node(id).dtype;
     auto add_view = [&](const View& view, common::NodeId of, Lowering lowering, uint32_t name) {
-      return add({Op::kView, dtype, view.shape, {of}, ViewAttr{view}}, lowering,
-                 added(from_.gene[i], name), added(from_.choice[i], name));
+      return to_.add({Op::kView, dtype, view.shape, {of}, ViewAttr{view}}, lowering,
+                     added(from_.gene[i], name), added(from_.choice[i], name));
     };
     common::NodeId made = add_view(copy, moved_[at(id)], Lowering::kCopy, part);
     if (back != nullptr) made = add_view(*back, made, Lowering::kInPlace, part + 1);
@@ -193,8 +185,8 @@ class Arranger {
     Node wide = from_.graph.node(cast);
     wide.operands = {made};
     wide.shape = to_.graph.node(made).shape;
-    return add(std::move(wide), from_.lowering[at(cast)], from_.gene[at(cast)],
-               from_.choice[at(cast)]);
+    return to_.add(std::move(wide), from_.lowering[at(cast)], from_.gene[at(cast)],
+                   from_.choice[at(cast)]);
   }
 
   // The image with the merged axis at each place, and the windows of that.
@@ -327,15 +319,15 @@ class Arranger {
     const ClassId gene = from_.gene[i];
     const NodeId choice = from_.choice[i];
     common::NodeId made =
-        add({Op::kView, source.dtype, copy.shape, {moved_[at(weight)]}, ViewAttr{copy}},
-            Lowering::kCopy, added(gene, 0), added(choice, 0));
-    made = add({Op::kView, source.dtype, back.shape, {made}, ViewAttr{back}}, Lowering::kInPlace,
-               added(gene, 1), added(choice, 1));
+        to_.add({Op::kView, source.dtype, copy.shape, {moved_[at(weight)]}, ViewAttr{copy}},
+                Lowering::kCopy, added(gene, 0), added(choice, 0));
+    made = to_.add({Op::kView, source.dtype, back.shape, {made}, ViewAttr{back}},
+                   Lowering::kInPlace, added(gene, 1), added(choice, 1));
     for (size_t k = casts.size(); k-- > 0;) {
       Node cast = from_.graph.node(casts[k]);
       cast.operands = {made};
-      made = add(std::move(cast), from_.lowering[at(casts[k])], from_.gene[at(casts[k])],
-                 from_.choice[at(casts[k])]);
+      made = to_.add(std::move(cast), from_.lowering[at(casts[k])], from_.gene[at(casts[k])],
+                     from_.choice[at(casts[k])]);
     }
     contract.operands[side] = made;
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "common/base/contains.h"
 #include "common/ir/hlir/fourier_form.h"
@@ -426,6 +427,15 @@ common::NodeId base_of(const Selected& selected, common::NodeId id) {
     id = selected.graph.node(id).operands[0];
   }
   return id;
+}
+
+common::NodeId Selected::add(Node node, Lowering node_lowering, ClassId node_gene,
+                             NodeId node_choice) {
+  graph.nodes.push_back(std::move(node));
+  lowering.push_back(node_lowering);
+  gene.push_back(node_gene);
+  choice.push_back(node_choice);
+  return static_cast<common::NodeId>(graph.nodes.size()) - 1;
 }
 
 Selected select_all(const Graph& graph) {

@@ -22,6 +22,10 @@ struct Selected {
   std::vector<Lowering> lowering;
   std::vector<ClassId> gene;   // names each node in genomes; stable under other choices
   std::vector<NodeId> choice;  // what was chosen for the gene; equal choices are equal operations
+
+  // Gives the new node's number; its operands are nodes of this graph.
+  common::NodeId add(common::Node node, Lowering node_lowering, ClassId node_gene,
+                     NodeId node_choice);
 };
 // Every node in place and named by its own number.
 Selected select_all(const common::Graph& graph);

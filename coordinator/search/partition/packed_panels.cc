@@ -136,7 +136,7 @@ class PanelPacker {
       for (common::NodeId& operand : node.operands) operand = moved_[at(operand)];
       if (node.op == Op::kContract && from_.lowering[i] == Lowering::kTile) read_panels(i, node);
       if (summed_by_[i] >= 0) read_rows(i, node);
-      moved_.push_back(add(std::move(node), from_.lowering[i], from_.gene[i], from_.choice[i]));
+      moved_.push_back(to_.add(std::move(node), from_.lowering[i], from_.gene[i], from_.choice[i]));
     }
     to_.graph.outputs = std::move(from_.graph.outputs);
     for (auto& output : to_.graph.outputs) output.node = moved_[at(output.node)];
@@ -145,14 +145,6 @@ class PanelPacker {
   }
 
  private:
-  common::NodeId add(Node node, Lowering lowering, ClassId gene, NodeId choice) {
-    to_.graph.nodes.push_back(std::move(node));
-    to_.lowering.push_back(lowering);
-    to_.gene.push_back(gene);
-    to_.choice.push_back(choice);
-    return static_cast<common::NodeId>(to_.graph.nodes.size()) - 1;
-  }
-
   bool is_matrix_worth_it(const Node& contract, common::NodeId matrix,
                           const TileProblem& problem) const {
     const Node& node = from_.graph.node(matrix);
@@ -225,8 +217,8 @@ class PanelPacker {
       product.operands[w] = add_copy(i, w, std::move(copy), back);
       if (!widened) continue;
       widened->operands = {product.operands[w]};
-      product.operands[w] = add(*std::move(widened), Lowering::kInPlace, added(from_.gene[i], w, 2),
-                                added(from_.choice[i], w, 2));
+      product.operands[w] = to_.add(*std::move(widened), Lowering::kInPlace,
+                                    added(from_.gene[i], w, 2), added(from_.choice[i], w, 2));
     }
   }
 
@@ -238,11 +230,11 @@ class PanelPacker {
   // A copy and the view of it that node `i` reads as its operand `k`.
   common::NodeId add_copy(size_t i, size_t k, Node copy, const View& back) {
     common::DType dtype = copy.dtype;
-    common::NodeId stored = add(std::move(copy), Lowering::kCopy, added(from_.gene[i], k, 0),
-                                added(from_.choice[i], k, 0));
+    common::NodeId stored = to_.add(std::move(copy), Lowering::kCopy, added(from_.gene[i], k, 0),
+                                    added(from_.choice[i], k, 0));
     Node view{Op::kView, dtype, back.shape, {stored}, ViewAttr{back}};
-    return add(std::move(view), Lowering::kInPlace, added(from_.gene[i], k, 1),
-               added(from_.choice[i], k, 1));
+    return to_.add(std::move(view), Lowering::kInPlace, added(from_.gene[i], k, 1),
+                   added(from_.choice[i], k, 1));
   }
 
   // `contract` is node `i` with its operands moved; its matrix is read from panels afterwards.
@@ -299,8 +291,8 @@ class PanelPacker {
                attr<ViewAttr>(node).view.fill == 0) {  // other fills may round
       if (auto source = short_of(node.operands[0])) {
         Node view{Op::kView, common::DType::kBfloat16, node.shape, {*source}, node.attr};
-        result = add(std::move(view), from_.lowering[at(id)], kShort | from_.gene[at(id)],
-                     kShort | from_.choice[at(id)]);
+        result = to_.add(std::move(view), from_.lowering[at(id)], kShort | from_.gene[at(id)],
+                         kShort | from_.choice[at(id)]);
       }
     }
     short_[id] = result;

@@ -54,7 +54,7 @@ class Expander {
       if (from_.lowering[i] == Lowering::kWinograd) {
         moved_.push_back(written_out(i, node));
       } else {
-        moved_.push_back(add_as(std::move(node), from_.lowering[i], gene_, choice_));
+        moved_.push_back(to_.add(std::move(node), from_.lowering[i], gene_, choice_));
       }
     }
     to_.graph.outputs = from_.graph.outputs;
@@ -63,18 +63,11 @@ class Expander {
   }
 
  private:
-  common::NodeId add_as(Node node, Lowering lowering, ClassId gene, NodeId choice) {
-    to_.graph.nodes.push_back(std::move(node));
-    to_.lowering.push_back(lowering);
-    to_.gene.push_back(gene);
-    to_.choice.push_back(choice);
-    return static_cast<common::NodeId>(to_.graph.nodes.size()) - 1;
-  }
   // A part of what the node at hand becomes.
   common::NodeId add(Node node, Lowering lowering = Lowering::kInPlace) {
     const uint32_t part = parts_++;
-    return add_as(std::move(node), lowering, kAdded | gene_ << kPartBits | part,
-                  kAdded | choice_ << kPartBits | part);
+    return to_.add(std::move(node), lowering, kAdded | gene_ << kPartBits | part,
+                   kAdded | choice_ << kPartBits | part);
   }
 
   common::NodeId view(common::NodeId of, View view) {
@@ -141,7 +134,7 @@ class Expander {
       auto form = winograd_form(c, image, attr<ViewAttr>(windows).view, filter);
       if (form) return with_fallback(contract, convolved(windows, contract, *form));
     }
-    return add_as(contract, Lowering::kTile, gene_, choice_);
+    return to_.add(contract, Lowering::kTile, gene_, choice_);
   }
 
   common::NodeId with_fallback(const Node& contract, common::NodeId y) {
@@ -152,8 +145,8 @@ class Expander {
     common::NodeId condition = add(
         {Op::kBinary, DType::kBool, contract.shape, {nan, inf}, common::BinaryAttr{BinaryOp::kOr}});
     common::NodeId direct = add(contract, Lowering::kTile);
-    return add_as({Op::kSelect, contract.dtype, contract.shape, {condition, direct, y}, {}},
-                  Lowering::kInPlace, gene_, choice_);
+    return to_.add({Op::kSelect, contract.dtype, contract.shape, {condition, direct, y}, {}},
+                   Lowering::kInPlace, gene_, choice_);
   }
 
   common::NodeId convolved(const Node& windows, const Node& contract, const WinogradForm& form) {

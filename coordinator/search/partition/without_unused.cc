@@ -16,11 +16,8 @@ Selected without_unused(Selected selected) {
     common::Node& node = selected.graph.nodes[i];
     if (used[i] == 0 && node.op != common::Op::kInput) continue;
     for (common::NodeId& operand : node.operands) operand = kept[at(operand)];
-    kept[i] = static_cast<common::NodeId>(result.graph.nodes.size());
-    result.graph.nodes.push_back(std::move(node));
-    result.lowering.push_back(selected.lowering[i]);
-    result.gene.push_back(selected.gene[i]);
-    result.choice.push_back(selected.choice[i]);
+    kept[i] =
+        result.add(std::move(node), selected.lowering[i], selected.gene[i], selected.choice[i]);
   }
   for (auto& output : result.graph.outputs) output.node = kept[at(output.node)];
   return result;

@@ -198,8 +198,8 @@ double RegionSpace::winograd_cost(NodeId id, double products,
   const bool has_pairs = machine_ == common::Machine::kCpuPairs &&
                          stored_size(graph.children(id)[0], kDepth) == 2 &&
                          stored_size(graph.children(id)[1], kDepth) == 2;
+  if (has_pairs) return least;
   for (size_t image : {size_t{0}, size_t{1}}) {
-    if (has_pairs) break;
     const common::Shape& filter = shape_of(graph.children(id)[1 - image]);
     graph.for_each_node(graph.find(graph.children(id)[image]), [&](NodeId n) {
       const Node& windows = saturated_.heads->node(graph.head(n));

@@ -78,7 +78,7 @@ class RegionSpace {
   double transform_cost(const common::Node& node, const common::Shape& operand,
                         double frequencies) const;
   double node_cost(NodeId node) const;
-  // Of so many products by minimal filters.
+  // Of a convolution by minimal filters whose direct sum takes `products` multiplications.
   double winograd_cost(NodeId node, double products, const std::vector<int64_t>& sizes) const;
   double node_cost_at(NodeId node, const std::vector<int64_t>& sizes) const;
   // On a GPU (region_gpu_cost.cc).

@@ -1,5 +1,4 @@
-// Lists of the store's plans for whoever asks, by which clients find plans whose ids they know in
-// part.
+// Lists of the store's plans, in which clients look up a plan by the first digits of its id.
 #pragma once
 
 #include <string>
