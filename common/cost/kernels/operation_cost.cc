@@ -22,6 +22,8 @@ OperationCost unary_cost(UnaryOp op) {
     case UnaryOp::kDigamma:
       return {Hardness::kFunction, 6};
     case UnaryOp::kErf:
+    case UnaryOp::kTanh:
+      return {Hardness::kFunction, 0.8};
     case UnaryOp::kErfc:
     case UnaryOp::kErfinv:
       return {Hardness::kFunction, 2.6};

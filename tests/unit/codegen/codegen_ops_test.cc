@@ -1,4 +1,5 @@
 // Every operation, dtype and template of the code generator against the reference interpreter.
+#include <cmath>
 #include <functional>
 
 #include "codegen_testing.h"
@@ -80,6 +81,27 @@ TEST(CodegenOps, EveryUnary) {
   }
   batch.compile();
   batch.check_all();
+}
+
+// Densely, through zero and to where the result is 1, which it must not pass: 1 - y * y is not
+// negative.
+TEST(CodegenOps, ErfAndTanhOverTheirRange) {
+  constexpr int64_t kCount = 4800;
+  KernelBatch batch;
+  for (UnaryOp op : {UnaryOp::kErf, UnaryOp::kTanh}) {
+    HostTensor x = HostTensor::zeros(DType::kFloat32, {kCount}).value();
+    for (int64_t i = 0; i < kCount; ++i) {
+      double place = static_cast<double>(i - kCount / 2) / (kCount / 2);
+      x.set(i, i % 2 == 0 ? 12 * place : std::pow(place, 9));
+    }
+    GraphBuilder b;
+    NodeId y = b.unary(op, input(b, DType::kFloat32, {kCount}));
+    b.output(y);
+    b.output(b.binary(BinaryOp::kLess, b.scalar(DType::kFloat32, 1), b.unary(UnaryOp::kAbs, y)));
+    batch.add(Template::kLoops, {}, b.finish(), {std::move(x)});
+  }
+  batch.compile();
+  batch.check_all(5e-7);
 }
 
 TEST(CodegenOps, EveryBinary) {
