@@ -469,6 +469,9 @@ CodeValue BodyEmitter::power(const Node& node, const std::vector<CodeValue>& x, 
 }
 
 CodeValue BodyEmitter::elementwise(const Node& node, const Indices& indices) {
+  if (node.op == Op::kSelect) {
+    if (auto chosen = choice_by_position(node, indices)) return *chosen;
+  }
   // What holds the most reductions comes first: its loops may leave rows for the others.
   std::vector<size_t> order(node.operands.size());
   for (size_t k = 0; k < order.size(); ++k) order[k] = k;

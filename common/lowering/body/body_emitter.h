@@ -127,6 +127,10 @@ class BodyEmitter {
   // That row if the checks hold, on which lanes have no influence, else a row of the view's fill.
   CodeValue row_or_fill(const Node& view, const Indices& inner, const std::vector<Check>& checks);
   CodeValue elementwise(const Node& node, const Indices& indices);
+  // A kSelect's value where its condition is about one loop's index (choice_emitter.cc); none where
+  // both sides are computed for it.
+  std::optional<CodeValue> choice_by_position(const Node& node, const Indices& indices);
+  std::set<int> indices_at(const Indices& indices, int level) const;
   CodeValue power(const Node& node, const std::vector<CodeValue>& x, bool* done);
   CodeValue declare(int level, DType dtype, std::string_view expression);
 

@@ -141,6 +141,8 @@ class CodeWriter {
   // The scope of the innermost index in the expression.
   int level_of(const Expr& expr) const;
   int level_of_index(int id) const { return levels_[static_cast<size_t>(id)]; }
+  // It has values in [0, extent).
+  const Expr& extent(int id) const { return extents_[static_cast<size_t>(id)]; }
   const std::string& index_name(int id) const { return names_[static_cast<size_t>(id)]; }
 
   // ---- values

@@ -296,12 +296,20 @@ class AtLoad {
     std::set<common::NodeId> seen;
     return is_all_cheap(id, seen, source_bytes) && source_bytes < bytes_of(graph_.node(id));
   }
+  // The same of positions alone, so that a kernel that computes it knows in which of its loops it
+  // changes.
+  bool is_told_by_position(common::NodeId id) const {
+    double source_bytes = 0;
+    std::set<common::NodeId> seen;
+    return has(id) && is_all_cheap(id, seen, source_bytes) && source_bytes == 0;
+  }
 
  private:
   bool is_all_cheap(common::NodeId id, std::set<common::NodeId>& seen, double& source_bytes) const {
     if (!seen.insert(id).second) return true;
     const Node& node = graph_.node(id);
-    if (node.op == Op::kInput) source_bytes += bytes_of(node);
+    const bool is_table = node.op == Op::kConstant && !node.shape.empty();
+    if (node.op == Op::kInput || is_table) source_bytes += bytes_of(node);
     if (is_computed(node) && !is_cheap(node)) return false;
     return std::all_of(node.operands.begin(), node.operands.end(), [&](common::NodeId operand) {
       return is_all_cheap(operand, seen, source_bytes);
@@ -486,8 +494,9 @@ Materialised default_materialisation(const Selected& selected, AttentionMemo& me
       if (is_other) materialised[base] = 1;
       if (!is_other) follows[i] = follows[base];
     }
-    materialised[i] = keep || !default_in_place(selected, id, uses, materialised,
-                                                follows[i] >= 0 && follows[i] != id);
+    const bool in_place = !uses[i].empty() && at_load.is_told_by_position(id);
+    materialised[i] = keep || (!in_place && !default_in_place(selected, id, uses, materialised,
+                                                              follows[i] >= 0 && follows[i] != id));
   }
   gather_attention(selected, uses, materialised, memo);
   store_after_transforms(selected, uses, materialised);

@@ -177,9 +177,15 @@ class Cutter {
       common::DType from = graph.node(node.operands[0]).dtype;
       return common::is_half(from) && common::is_float(node.dtype) && !common::is_half(node.dtype);
     }
+    // Takes less to make than to read; and a kernel that makes what positions tell knows in which
+    // of its loops it changes.
     bool is_free(NodeId id) const {
-      Op op = graph.node(id).op;
-      return op == Op::kConstant || op == Op::kIota;
+      const Node& node = graph.node(id);
+      if (node.op == Op::kConstant || node.op == Op::kIota) return true;
+      return node.op == Op::kBinary &&
+             common::is_comparison(common::attr<common::BinaryAttr>(node).op) &&
+             std::all_of(node.operands.begin(), node.operands.end(),
+                         [&](NodeId operand) { return is_free(base_of(operand)); });
     }
     // Values that exist as tensors before any segment of their level runs.
     bool is_given(NodeId id) const {

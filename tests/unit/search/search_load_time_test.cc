@@ -154,6 +154,35 @@ TEST(LoadTimeRegions, ValuesCrossInTheShorterType) {
       << common::print(cut.regions[2].graph);
 }
 
+// Where an element lies is asked by the kernels that choose by it.
+TEST(LoadTimeRegions, WhatPositionsTellIsNoInput) {
+  constexpr int kSteps = 8;
+  GraphBuilder b;
+  IrNode w = weight(b, {8, 8});
+  IrNode x = user(b, {1, 8});
+  for (UnaryOp op : {UnaryOp::kTanh, UnaryOp::kSigmoid}) {
+    std::vector<IrNode> states;
+    for (int k = 0; k < kSteps; ++k) {
+      x = b.unary(op, b.matmul(x, w));
+      states.push_back(x);
+    }
+    IrNode all = b.concat({states.front(), states.back()}, 0);
+    b.output(b.unary(UnaryOp::kExp, all));
+    x = b.reduce(common::ReduceOp::kSum, all, {0}, true);
+  }
+  b.output(x);
+  Cut cut = cut_into_regions(common::roll(b.finish()));
+  EXPECT_GT(cut.regions.size(), 1u);
+  for (const auto& region : cut.regions) {
+    for (const auto& input : region.graph.inputs) {
+      EXPECT_EQ(input.dtype, DType::kFloat32) << common::print(region.graph);
+    }
+    for (const auto& output : region.graph.outputs) {
+      EXPECT_EQ(region.graph.node(output.node).dtype, DType::kFloat32);
+    }
+  }
+}
+
 // (x w + b - m) * rsqrt(v) * g + beta
 TEST_F(LoadTime, ANormInEvaluationModeCostsARunOneSum) {
   GraphBuilder b;
