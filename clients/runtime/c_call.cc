@@ -149,6 +149,21 @@ lfarm_status lfarm_instance_seed(lfarm_instance* instance, uint64_t seed, lfarm_
   });
 }
 
+lfarm_status lfarm_instance_donate(lfarm_instance* instance, const size_t* inputs, size_t count,
+                                   lfarm_error** error) {
+  return guarded(error, [&]() -> Status {
+    for (size_t i = 0; i < count; ++i) {
+      if (inputs[i] >= instance->tensors.size()) {
+        return common::invalid_input(cat("the model takes ", instance->tensors.size(),
+                                         " tensors, and no tensor ", inputs[i]));
+      }
+      int user_input = static_cast<int>(instance->tensors[inputs[i]]);
+      LFARM_RETURN_IF_ERROR(instance->instance->donate(user_input));
+    }
+    return {};
+  });
+}
+
 lfarm_status lfarm_outputs_wrap(lfarm_instance* instance, const lfarm_tensor* tensors, size_t count,
                                 lfarm_outputs** outputs, lfarm_error** error) {
   return guarded(error, [&]() -> Status {

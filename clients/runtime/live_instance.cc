@@ -124,6 +124,7 @@ LiveInstance::Loaded LiveInstance::load(const std::shared_ptr<const Model>& mode
 // On an error the plan that runs goes on.
 Status LiveInstance::change_over(Variant& variant, Loaded loaded) {
   LFARM_ASSIGN_OR_RETURN(std::unique_ptr<PlanInstance> fresh, std::move(loaded));
+  for (int user_input : donated_) LFARM_RETURN_IF_ERROR(fresh->donate(user_input));
   if (variant.instance && !session_->device().uses_host_memory()) {
     LFARM_RETURN_IF_ERROR(session_->device().synchronise());  // calls on streams still use it
   }
@@ -139,6 +140,17 @@ Status LiveInstance::change_over(Variant& variant, Loaded loaded) {
   variant.instance = std::move(fresh);
   variant.plan = variant.coming;
   common::log_info("an instance runs by a plan", {{"plan", variant.plan->id.short_hex()}});
+  return {};
+}
+
+Status LiveInstance::donate(int user_input) {
+  if (user_input < 0 || at(user_input) >= model_->user_inputs.size()) {
+    return common::invalid_input(cat("the model has no user input ", user_input, " to donate"));
+  }
+  donated_.push_back(user_input);
+  for (Variant& variant : variants_) {
+    if (variant.instance) LFARM_RETURN_IF_ERROR(variant.instance->donate(user_input));
+  }
   return {};
 }
 

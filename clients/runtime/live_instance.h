@@ -63,6 +63,11 @@ class LiveInstance {
   common::Result<common::HostTensor> state(int input);
   common::Status set_state(int input, const common::HostTensor& content);
 
+  // Permits calls to write the memory of this user input of the model once they need it no more, so
+  // that values of their own need less: what it holds after a call is undefined. No other input of
+  // the call has that memory. kInvalidInput for what is no user input.
+  common::Status donate(int user_input);
+
   // Told of every call from now on; each kernel is then timed for itself, which costs time. Empty:
   // nobody.
   using Profiler = std::function<void(const CallProfile&)>;
@@ -130,6 +135,7 @@ class LiveInstance {
   Binding binding_;
   std::unique_ptr<Instance> reference_;  // null when the model cannot be interpreted
   std::vector<Variant> variants_;
+  std::vector<int> donated_;  // user inputs
   size_t current_ = 0;
   bool has_states_ = false;
   bool has_run_ = false;  // else states are everywhere as they were bound

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "common/ir/llir/load_time.h"
+#include "common/plan/memory_gaps.h"
 
 namespace common {
 namespace {
@@ -113,37 +114,23 @@ void share_temporary_memory(const Plan& plan, const Uses& uses, std::vector<int>
   }
 }
 
-struct Placed {
-  size_t begin, end;
-};
-
 // Places blocks in the given order, each into the smallest gap between those live with it.
 ArenaLayout place(std::span<const LiveBlock> blocks, const std::vector<size_t>& order,
                   size_t alignment) {
   ArenaLayout layout;
   layout.offsets.assign(blocks.size(), 0);
   std::vector<size_t> done;
-  std::vector<Placed> busy;
+  std::vector<ByteRange> busy;
   for (size_t index : order) {
     const LiveBlock& block = blocks[index];
-    size_t need = (block.bytes + alignment - 1) / alignment * alignment;
+    size_t need = round_up(block.bytes, alignment);
     busy.clear();
     for (size_t other : done) {
       if (blocks[other].first <= block.last && block.first <= blocks[other].last) {
         busy.push_back({layout.offsets[other], layout.offsets[other] + blocks[other].bytes});
       }
     }
-    std::sort(busy.begin(), busy.end(),
-              [](const Placed& a, const Placed& b) { return a.begin < b.begin; });
-    size_t cursor = 0, best = SIZE_MAX, best_gap = SIZE_MAX;
-    for (const Placed& p : busy) {
-      if (p.begin > cursor && p.begin - cursor >= need && p.begin - cursor < best_gap) {
-        best = cursor;
-        best_gap = p.begin - cursor;
-      }
-      cursor = std::max(cursor, (p.end + alignment - 1) / alignment * alignment);
-    }
-    layout.offsets[index] = best == SIZE_MAX ? cursor : best;
+    layout.offsets[index] = smallest_gap(busy, need, alignment).offset;
     layout.bytes = std::max(layout.bytes, layout.offsets[index] + need);
     done.push_back(index);
   }
@@ -155,7 +142,7 @@ size_t most_live(std::span<const LiveBlock> blocks, size_t alignment) {
   for (const LiveBlock& block : blocks) calls = std::max(calls, block.last + 1);
   std::vector<size_t> enter(at(calls) + 1, 0), leave(at(calls) + 1, 0);
   for (const LiveBlock& block : blocks) {
-    size_t need = (block.bytes + alignment - 1) / alignment * alignment;
+    size_t need = round_up(block.bytes, alignment);
     enter[at(block.first)] += need;
     leave[at(block.last) + 1] += need;
   }

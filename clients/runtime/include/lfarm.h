@@ -215,6 +215,14 @@ LFARM_API lfarm_status lfarm_instance_wait(lfarm_instance* instance, int64_t tim
 LFARM_API lfarm_status lfarm_instance_seed(lfarm_instance* instance, uint64_t seed,
                                            lfarm_error** error);
 
+/* Permits later calls to write the memory of these inputs, by their positions among the tensors
+ * that the model takes, once they need them no more: a call then takes less memory for values of
+ * its own. What such an input holds after a call is undefined. No other input of a call has its
+ * memory. No use is made of inputs that the model mutates, nor on GPUs. LFARM_INVALID for a
+ * position that is none. */
+LFARM_API lfarm_status lfarm_instance_donate(lfarm_instance* instance, const size_t* inputs,
+                                             size_t count, lfarm_error** error);
+
 /* What a call returned. */
 typedef struct lfarm_outputs lfarm_outputs;
 

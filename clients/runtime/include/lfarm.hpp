@@ -162,6 +162,12 @@ class Instance {
     detail::check(
         [&](lfarm_error** error) { return lfarm_instance_seed(handle_.get(), seed, error); });
   }
+  // Permits later calls to write the memory of these inputs: see lfarm_instance_donate.
+  void donate(const std::vector<std::size_t>& inputs) {
+    detail::check([&](lfarm_error** error) {
+      return lfarm_instance_donate(handle_.get(), inputs.data(), inputs.size(), error);
+    });
+  }
   // A copy of a state as the last call left it, as output 0, and another content for it: see
   // lfarm_instance_state and lfarm_instance_set_state.
   Outputs state(const std::string& name) {

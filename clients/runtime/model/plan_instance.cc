@@ -103,6 +103,11 @@ Status PlanInstance::run(std::span<const TensorRef> user_inputs, RunOutputs& out
   return report_index(user_inputs);
 }
 
+Status PlanInstance::donate(int user_input) {
+  int position = model_->user_inputs[static_cast<size_t>(user_input)];
+  return position < 0 ? Status() : executor_->donate(position);
+}
+
 Status PlanInstance::report_index(std::span<const TensorRef> user_inputs) {
   auto failed = executor_->take_failed_check();
   if (!failed) return {};

@@ -43,6 +43,8 @@ class PlanInstance final : public Instance {
   bool is_like_last(std::span<const common::TensorRef> user_inputs) const;
   // Of the last call's kernels, in order.
   std::vector<common::CallFacts> call_facts() const { return executor_->call_facts(); }
+  // Whether or not the plan reads it, see common::Executor::donate.
+  common::Status donate(int user_input);
   // Takes over the states of an instance of the same model, which are undefined there from then on.
   common::Status take_states(PlanInstance& from) { return executor_->take_states(*from.executor_); }
 

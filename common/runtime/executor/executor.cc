@@ -45,6 +45,7 @@ Result<LoadedPlan> load_plan(const Plan& plan, const ObjectSource& objects, Devi
   LoadedPlan loaded;
   loaded.plan = plan;
   loaded.lifetimes = buffer_lifetimes(plan);
+  loaded.donated.assign(plan.inputs.size(), 0);
   for (const Digest& digest : plan.objects) {
     LFARM_ASSIGN_OR_RETURN(ByteView bytes, objects(digest));
     if (digest_of(bytes) != digest) {
@@ -121,6 +122,7 @@ Result<std::unique_ptr<Executor>> Executor::load(const Plan& plan, const ObjectS
   state->device = &device;
   state->options = options;
   state->band = options.guard ? kGuardBand : 0;
+  state->loaded.shares_memory = device.uses_host_memory() && !options.guard;
   if (device.uses_host_memory() && !options.guard) state->shared.pool = options.arenas;
   state->describe_slots();
   return std::unique_ptr<Executor>(new Executor(std::move(state)));
@@ -231,6 +233,21 @@ Result<HostTensor> Executor::state(int position) {
                          HostTensor::uninitialized(plan().inputs[at(position)].dtype, slot.sizes));
   LFARM_RETURN_IF_ERROR(s.device->copy_out(copy.mutable_bytes(), slot.memory.data()));
   return copy;
+}
+
+Status Executor::donate(int position) {
+  State& s = *state_;
+  bool is_users = position >= 0 && at(position) < s.inputs.size() &&
+                  s.plan().inputs[at(position)].kind == InputKind::kUser;
+  if (!is_users) return invalid_input(cat("the plan has no user input ", position, " to donate"));
+  bool is_needed =
+      std::any_of(s.plan().outputs.begin(), s.plan().outputs.end(), [&](const GraphOutput& output) {
+        return output.kind != OutputKind::kUser && output.input == position;
+      });
+  if (is_needed) return {};
+  s.loaded.donated[at(position)] = 1;
+  s.bound = {};
+  return {};
 }
 
 ExecutorMemory Executor::memory() const {

@@ -130,6 +130,12 @@ class Executor {
   // A copy of the state as the last run left it.
   Result<HostTensor> state(int position);
 
+  // Permits later runs to keep values of their own in the memory of the user input at `position`
+  // once no call reads it any more: what it holds after a run is undefined. The caller gives no
+  // memory there that another input has, too. No use is made of inputs that the model mutates or
+  // checks, nor on devices with memory of their own. kInvalidInput for what is no user input.
+  Status donate(int position);
+
   // Computes what depends on weights alone, once all weights are bound; does nothing while they
   // stay bound. Else the next run begins with it, outside of what it times.
   Status prepare();

@@ -5,6 +5,7 @@
 
 #include "common/base/cat.h"
 #include "common/base/clock.h"
+#include "common/plan/spare_memory.h"
 #include "common/runtime/tensor/tensor.h"
 
 namespace common {
@@ -50,6 +51,7 @@ void BoundCalls::lay_out_arena(size_t band) {
   const Lifetimes& lifetimes = loaded_->lifetimes;
   layout_.band = band;
   layout_.offsets.assign(layout_.bytes.size(), 0);
+  layout_.host.assign(layout_.bytes.size(), -1);
   std::vector<LiveBlock> blocks;
   std::vector<size_t> owners;
   int last_call = static_cast<int>(loaded_->plan.calls.size());
@@ -60,21 +62,73 @@ void BoundCalls::lay_out_arena(size_t band) {
     blocks.push_back(band == 0 ? LiveBlock{layout_.bytes[b], lifetimes.first[b], lifetimes.last[b]}
                                : LiveBlock{aligned(layout_.bytes[b]) + 2 * band, 0, last_call});
   }
+  if (loaded_->shares_memory && phase_ == Phase::kRun) use_spare_memory(blocks, owners);
   ArenaLayout layout = plan_arena(blocks, kBufferAlignment);
   for (size_t k = 0; k < owners.size(); ++k) layout_.offsets[owners[k]] = layout.offsets[k] + band;
   layout_.arena_bytes = layout.bytes;
 }
 
+std::vector<LiveBlock> BoundCalls::spare_memory(std::vector<int>& buffers) const {
+  const Plan& plan = loaded_->plan;
+  const auto calls = static_cast<int>(plan.calls.size());
+  std::vector<int> last_read(plan.inputs.size(), -1), first_write(plan.buffers.size(), calls);
+  for (int c = calls - 1; c >= 0; --c) {
+    for (int id : plan.calls[at(c)].outputs) {
+      first_write[at(loaded_->lifetimes.storage[at(id)])] = c;
+    }
+    for (int id : plan.calls[at(c)].inputs) {
+      const Buffer& buffer = plan.buffers[at(id)];
+      if (buffer.kind != BufferKind::kInput) continue;
+      last_read[at(buffer.position)] = std::max(last_read[at(buffer.position)], c);
+    }
+  }
+  std::vector<LiveBlock> spare;
+  for (size_t b = 0; b < plan.buffers.size(); ++b) {
+    const Buffer& buffer = plan.buffers[b];
+    LiveBlock block{layout_.bytes[b], 0, calls};
+    if (buffer.kind == BufferKind::kInput && loaded_->donated[at(buffer.position)]) {
+      block.first = last_read[at(buffer.position)] + 1;
+    } else if (buffer.kind == BufferKind::kOutput &&
+               loaded_->lifetimes.storage[b] == static_cast<int>(b)) {
+      block.last = first_write[b] - 1;
+    } else {
+      continue;
+    }
+    spare.push_back(block);
+    buffers.push_back(static_cast<int>(b));
+  }
+  return spare;
+}
+
+void BoundCalls::use_spare_memory(std::vector<LiveBlock>& blocks, std::vector<size_t>& owners) {
+  std::vector<int> buffers;
+  SparePlaces places = place_in_spare(blocks, spare_memory(buffers), kBufferAlignment);
+  size_t left = 0;
+  for (size_t k = 0; k < blocks.size(); ++k) {
+    if (places.spare[k] >= 0) {
+      layout_.host[owners[k]] = buffers[at(places.spare[k])];
+      layout_.offsets[owners[k]] = places.offsets[k];
+      continue;
+    }
+    blocks[left] = blocks[k];
+    owners[left++] = owners[k];
+  }
+  blocks.resize(left);
+  owners.resize(left);
+}
+
 void BoundCalls::add_pointers(const Call& call) {
   auto add = [&](int id) {
     size_t storage = at(loaded_->lifetimes.storage[at(id)]);
-    const Buffer& buffer = loaded_->plan.buffers[storage];
+    const int host = layout_.host[storage];
+    const Buffer& buffer = loaded_->plan.buffers[host < 0 ? storage : at(host)];
+    const size_t offset = host < 0 ? 0 : layout_.offsets[storage];
     size_t pointer = pointers_.all.size();
     pointers_.all.push_back(nullptr);
     if (buffer.kind == BufferKind::kInput) {
-      pointers_.patches.push_back({pointer, &ExternalMemory::inputs, at(buffer.position)});
+      pointers_.patches.push_back({pointer, &ExternalMemory::inputs, at(buffer.position), offset});
     } else if (buffer.kind == BufferKind::kOutput) {
-      pointers_.patches.push_back({pointer, &ExternalMemory::outputs, at(buffer.position)});
+      pointers_.patches.push_back({pointer, &ExternalMemory::outputs, at(buffer.position), offset});
     } else if (loaded_->lifetimes.kept[storage]) {
       pointers_.patches.push_back({pointer, &ExternalMemory::kept, storage});
     } else {
@@ -261,7 +315,7 @@ Status BoundCalls::make_ready(Device& device, const ExternalMemory& external, Sh
                               Pace pace) {
   LFARM_RETURN_IF_ERROR(prepare_memory(device, shared));
   for (const Patch& patch : pointers_.patches) {
-    pointers_.all[patch.pointer] = (external.*patch.memory)[patch.position];
+    pointers_.all[patch.pointer] = (external.*patch.memory)[patch.position] + patch.offset;
   }
   pace_ = pace;
   replays_.next = nullptr;

@@ -26,7 +26,9 @@ struct LoadedPlan {
   std::vector<std::shared_ptr<Module>> modules;  // one per object
   std::vector<Function> functions;               // one per kernel; unset for library calls
   size_t code_bytes = 0;                         // of all objects
-  Graph shape;                                   // the plan's symbols and inputs, for bind_symbols
+  std::vector<char> donated;                     // one flag per input: runs may write its memory
+  bool shares_memory = false;  // temporaries may lie in outputs and donated inputs meanwhile
+  Graph shape;                 // the plan's symbols and inputs, for bind_symbols
 };
 
 // The memory that a run's calls work on and that comes from outside them; one pointer per position.
@@ -115,22 +117,25 @@ class BoundCalls {
     size_t from, to;  // indices into Pointers::all
     size_t bytes;
   };
-  // Pointers::all[pointer] is outside the arena and known only at the run; `position` is in
-  // `memory`.
+  // Pointers::all[pointer] is outside the arena and known only at the run: `offset` bytes into
+  // what `position` is in `memory`.
   struct Patch {
     size_t pointer;
     std::vector<std::byte*> ExternalMemory::*memory;
     size_t position;
+    size_t offset = 0;
   };
   struct TemporaryPointer {
     size_t pointer;
     size_t offset;
   };
-  // Of the plan's buffers: sizes and bytes of each, the place of those that lie in the arena.
+  // Of the plan's buffers: sizes and bytes of each, the place of those that lie in the arena, or in
+  // an input or output (spare_memory.h).
   struct Layout {
     std::vector<std::vector<int64_t>> sizes;
     std::vector<size_t> bytes;
     std::vector<size_t> offsets;
+    std::vector<int> host;  // the input's or output's buffer, -1: the arena
     size_t arena_bytes = 0;
     size_t band = 0;
   };
@@ -172,6 +177,10 @@ class BoundCalls {
   }
   Status evaluate_sizes();
   void lay_out_arena(size_t band);
+  // Memory of outputs and donated inputs that the calls may use meanwhile; `buffers`: of each.
+  std::vector<LiveBlock> spare_memory(std::vector<int>& buffers) const;
+  // Takes away blocks, of the buffers `owners`, that lie there. Those that are left need an arena.
+  void use_spare_memory(std::vector<LiveBlock>& blocks, std::vector<size_t>& owners);
   void add_pointers(const Call& call);
   Status add_records();
   Status add_code(Record& record, const PlanKernel& kernel, const Call& call, size_t first_pointer);
