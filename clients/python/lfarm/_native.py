@@ -194,6 +194,7 @@ _declare(
 )
 _declare("lfarm_instance_free", None, c_void_p)
 _declare("lfarm_instance_seed", ctypes.c_int, c_void_p, ctypes.c_uint64, _out)
+_declare("lfarm_instance_donate", ctypes.c_int, c_void_p, POINTER(c_size_t), c_size_t, _out)
 _declare("lfarm_instance_plan", ctypes.c_int, c_void_p, POINTER(PlanInfo))
 _declare("lfarm_instance_wait", ctypes.c_int, c_void_p, c_int64, _out)
 _declare("lfarm_instance_run", ctypes.c_int, c_void_p, POINTER(Tensor), c_size_t, _out, _out)

@@ -14,7 +14,7 @@ import tempfile
 import threading
 import warnings
 import weakref
-from typing import Any, Callable, Optional, Sequence, TypeVar
+from typing import Any, Callable, Iterable, Optional, Sequence, TypeVar
 
 import torch
 from torch.fx import Graph, GraphModule, Node
@@ -373,7 +373,8 @@ def _instance_of(
 class Runner:
     """An exported graph's instance, called with the graph's inputs.
 
-    `mutated`: the positions of the inputs that the graph mutates.
+    `mutated`: the positions of the inputs that the graph mutates. `donated`: of those whose memory calls
+    may write, since nobody else needs them any more.
     """
 
     def __init__(
@@ -383,11 +384,13 @@ class Runner:
         mutated: set[int],
         gpu: Optional[int],
         options: dict[str, Any],
+        donated: Iterable[int] = (),
     ) -> None:
         weights = {f"fixed_{at}": tensor for at, tensor in prepared.fixed.items()}
         self.instance = _instance_of(program, weights, gpu, options)
         instances.add(self.instance)
         self._given = list(zip(prepared.given, prepared.orders))
+        self.instance.donate([index for index, at in enumerate(prepared.given) if at in donated])
         self._finish = [
             int if is_size else _in_order(order)
             for is_size, order in zip(prepared.is_size, prepared.output_orders)

@@ -8,7 +8,7 @@ import dataclasses
 import os
 import threading
 import time
-from typing import Any, Iterator, Mapping, Optional, Union
+from typing import Any, Iterator, Mapping, Optional, Sequence, Union
 
 from lfarm import _native, tensors
 from lfarm._native import Handle, library
@@ -282,6 +282,14 @@ class Instance:
         """
         with self._turn:
             _native.call("lfarm_instance_seed", self._handle.pointer, seed & _SEED_MASK)
+
+    def donate(self, inputs: Sequence[int]) -> None:
+        """Permits later calls to write the memory of these inputs, by their positions, once they need
+        them no more, so that a call takes less memory: what they hold after a call is undefined. No
+        other input of a call may have their memory."""
+        positions = (ctypes.c_size_t * len(inputs))(*inputs)
+        with self._turn:
+            _native.call("lfarm_instance_donate", self._handle.pointer, positions, len(inputs))
 
     @contextlib.contextmanager
     def profile(self) -> Iterator[Profile]:

@@ -18,6 +18,7 @@ from torch.fx import GraphModule, Node
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from lfarm import graphs
+from lfarm.donation import Donation
 from lfarm.graphs import (
     LeftToTorch,
     Program,
@@ -190,6 +191,7 @@ class PlannedGraph:
         self._boxed_call = True  # torch gives a list, which is emptied: what was saved can go early
         self.role, self.graph, self.left = role, graph, LeftToTorch()
         self._options = options
+        self._donation = Donation(graph if role == "backward" else None)
         self._parts: Optional[_Parts] = None
         self._runner: Optional[Runner] = None
         self._has_run = False
@@ -200,6 +202,7 @@ class PlannedGraph:
         inputs.clear()
         if not self._is_ready(values):
             return self.graph(*values)
+        self._donation.copy_what_others_hold(values)
         for draw in self._parts.drawn:
             values += draw(values)
         computed = self._runner(values) if self._runner else ()
@@ -223,7 +226,7 @@ class PlannedGraph:
             inputs = values + [example for draw in parts.drawn for example in draw.examples]
             prepared = Program(parts.planned, inputs, set())
             self._runner = Runner(
-                prepared, prepared.export(), set(), gpu_of(inputs), self._options
+                prepared, prepared.export(), set(), gpu_of(inputs), self._options, self._donation.inputs
             )
         self._parts = parts
 
