@@ -15,6 +15,8 @@ from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch.fx import GraphModule, Node
 from torch.utils.checkpoint import CheckpointPolicy
 
+from lfarm.duplicates import merge_duplicates
+
 # Shares of what the minimum cut would save, tried in this order; 0 saves inputs alone.
 _SHARES = (1.0, 0.75, 0.5, 0.25, 0.0)
 
@@ -55,6 +57,12 @@ def _buffers(joint: GraphModule, returned: int) -> set[str]:
     return {node.name for node, gradient in zip(primals, gradients) if gradient is None}
 
 
+def _divided(joint: GraphModule, inputs: Any, **named: Any) -> tuple[GraphModule, GraphModule]:
+    merge_duplicates(joint, named["num_fwd_outputs"])
+    with config.patch(cse=False):
+        return min_cut_rematerialization_partition(joint, inputs, **named)
+
+
 class BoundedPartition:
     """A partition function of AOTAutograd that saves at most half of `memory`, where that is possible;
     the other half is for what kernels leave one another. `left` is what plans may use beside what is
@@ -71,7 +79,7 @@ class BoundedPartition:
         for share in _SHARES:
             part = GraphModule(joint, copy.deepcopy(joint.graph))
             with config.patch(activation_memory_budget=share):
-                forward, backward = min_cut_rematerialization_partition(part, inputs, **named)
+                forward, backward = _divided(part, inputs, **named)
             if share == _SHARES[0]:
                 read_only = _buffers(joint, returned) - _saved_inputs(forward, returned)
                 _keep_what_reads(read_only, joint)
@@ -111,7 +119,7 @@ def saving_products(
     for node in joint.graph.nodes:
         if _is_sum_of_products(node) and node.meta.get("recompute") is None:
             node.meta["recompute"] = CheckpointPolicy.MUST_SAVE
-    return min_cut_rematerialization_partition(joint, inputs, **named)
+    return _divided(joint, inputs, **named)
 
 
 def partition_for(options: dict[str, Any]) -> Partition:
