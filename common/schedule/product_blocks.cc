@@ -58,9 +58,10 @@ double stage_bytes(const ProductBlock& block) {
 double patch_bytes(const ProductBlock& block) { return number(block.patch * kStepDepth) * kHalf; }
 
 double shared_bytes(const ProductBlock& block) {
-  return number(kOtherBytes) + std::max(number(block.stages) * stage_bytes(block) +
-                                            number(block.patches) * patch_bytes(block),
-                                        number(block.rows * (block.columns + kPad)) * 4);
+  return number(kOtherBytes) +
+         std::max(
+             number(block.stages) * stage_bytes(block) + number(block.patches) * patch_bytes(block),
+             number(block.rows * (block.columns + kPad) * block.sum_bytes));
 }
 
 int64_t threads_of(const ProductBlock& block) {
@@ -178,7 +179,9 @@ std::vector<ProductBlock> blocks_of(const std::vector<WeightedTile>& shapes,
       continue;
     }
     int64_t parts = 1;  // of the channels, of which a step takes one
+    block.sum_bytes = 0;
     for (const WeightedTile& each : shapes) {
+      block.sum_bytes = std::max(block.sum_bytes, each.shape.sum_bytes);
       parts = std::max(parts, steps_of(each.shape) / each.shape.taps);
     }
     block.patch = wish.has_patches ? patch_of(shapes, block) : 0;
@@ -244,7 +247,8 @@ GpuKernelFacts product_facts(const TileShape& shape, const ProductBlock& block,
   const double turns = block.patch > 0 ? number(std::gcd(shape.grid->axes[0].step, kPatchRows)) : 1;
   const double product_bytes = groups * (number(kGroupRows) * turns + columns) * depth * kHalf;
   f.shared_bytes_moved = f.blocks * steps * (stage_bytes(block) + product_bytes) +
-                         f.blocks * patches * patch_bytes(block) + number(tiles) * 2 * elements * 4;
+                         f.blocks * patches * patch_bytes(block) +
+                         number(tiles) * 2 * elements * number(shape.sum_bytes);
   f.in_flight_bytes =
       (number(block.stages) * stage_bytes(block) + number(block.patches) * patch_bytes(block)) /
       f.block_threads;

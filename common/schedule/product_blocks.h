@@ -23,6 +23,7 @@ struct ProductBlock {
   // at a time: the number of pixels, and the number of such 64-channel patches that fit into shared
   // memory. 0: each tap copies its pixels.
   int64_t patch = 0, patches = 0;
+  int64_t sum_bytes = 4;  // of a sum on its way through shared memory to the thread that stores it
 
   bool operator==(const ProductBlock&) const = default;
 };

@@ -8,6 +8,7 @@
 #include "common/ir/hlir/sizes.h"
 #include "common/ir/llir/grouped_form.h"
 #include "common/ir/nest/lower_structure.h"
+#include "common/lowering/body/exchanged_sums.h"
 #include "common/lowering/body/half_operands.h"
 
 namespace common {
@@ -165,6 +166,7 @@ std::optional<TileShape> tile_shape(const Contraction& c, const std::vector<int6
     shape.result_bytes += static_cast<double>(dtype_size(c.body().node(output.node).dtype));
   }
   shape.result = count.work();
+  if (auto type = exchanged_sums(c)) shape.sum_bytes = dtype_size(*type);
   return shape;
 }
 

@@ -33,6 +33,7 @@ struct TileShape {
   TileOperand left, right;
   ElementWork result;  // beside the sum itself
   double result_bytes = 4;
+  int64_t sum_bytes = 4;  // of a sum that threads of warpgroups exchange
 };
 
 // Whether the side has 2 to 16 rows or columns and both lie in memory as tensor cores read them:

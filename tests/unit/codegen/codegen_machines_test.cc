@@ -124,6 +124,40 @@ TEST(CudaMachines, CopyingBlocksSetUpBeforeTheyWait) {
   EXPECT_GT(text.find("lf_wgmma_bf16"), multiplying) << text;
 }
 
+// The same of blocks that keep patches of images: neither pixels and weights nor what epilogues
+// load are asked for before the wait of the warp that does it.
+TEST(CudaMachines, BlocksOfPatchesSetUpBeforeTheyWait) {
+  GraphBuilder b;
+  constexpr int64_t kImages = 8, kSize = 56, kChannels = 64;
+  NodeId x = b.input(InputKind::kUser, DType::kBfloat16, {kImages, kSize, kSize, kChannels}, "x");
+  NodeId w = b.input(InputKind::kUser, DType::kBfloat16, {kChannels, 3, 3, kChannels}, "w");
+  const auto i = [](int axis) { return common::Expr::index(axis); };
+  const common::Expr row = i(1) + i(3) - common::Expr(1), column = i(2) + i(4) - common::Expr(1);
+  const common::View windows{{kImages, kSize, kSize, 3, 3, kChannels},
+                             {i(0), row, column, i(5)},
+                             {{row, kSize}, {column, kSize}},
+                             0};
+  b.output(b.raw({common::Op::kContract,
+                  DType::kFloat32,
+                  {kImages, kSize, kSize, kChannels},
+                  {b.view(x, windows), w},
+                  common::ContractAttr{{0, 1, 2, 3, 4, 5}, {6, 3, 4, 5}, {0, 1, 2, 6}}}));
+  auto source = CudaCodeGenerator({"cuda-sm_90a"}).generate({Template::kTile, {}, b.finish(), {}});
+  ASSERT_TRUE(source.ok()) << source.error().message;
+  const std::string& text = source->text;
+  ASSERT_NE(text.find("full_patch"), std::string::npos) << text;
+  const std::string wait = "lf_wait_for_earlier();";
+  const size_t copier = text.find(wait), others = text.find(wait, copier + 1);
+  const size_t multiplying = text.find(wait, others + 1);
+  ASSERT_NE(multiplying, std::string::npos) << text;
+  EXPECT_EQ(text.find(wait, multiplying + 1), std::string::npos) << text;
+  EXPECT_LT(text.find("lf_barrier_fence();"), copier) << text;
+  EXPECT_GT(text.find("lf_copy_pixels"), copier) << text;
+  EXPECT_GT(text.find("lf_copy_box"), copier) << text;
+  EXPECT_LT(others, text.find("return;")) << "lanes that do nothing end behind a wait";
+  EXPECT_GT(text.find("lf_ldmatrix_x4"), multiplying) << text;
+}
+
 // The product of a matrix and a vector in bfloat16.
 common::Kernel product_of_vector(int64_t rows, int64_t depth) {
   GraphBuilder b;

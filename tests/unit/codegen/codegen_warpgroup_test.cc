@@ -106,6 +106,78 @@ TEST(CodegenWarpgroup, BoxesOfOperands) {
   batch.check_all(3e-4);
 }
 
+// Integers of [-2, 2], whose sums float32 holds exactly.
+HostTensor random_integers(Random& random, DType dtype, const std::vector<int64_t>& sizes) {
+  HostTensor t = HostTensor::zeros(dtype, sizes).value();
+  for (int64_t i = 0; i < t.elements(); ++i) t.set(i, std::floor(5 * random.unit()) - 2);
+  return t;
+}
+
+// How readers take a product's sums.
+enum class Readers { kRound, kRoundToBoth, kRoundAndKeep, kRoundAndStore, kKeep };
+
+void add_rounded_product(KernelBatch& batch, Random& random, DType dtype, int64_t rows,
+                         int64_t columns, int64_t depth, Readers readers,
+                         const Schedule& schedule) {
+  GraphBuilder b;
+  NodeId x = input(b, dtype, {rows, depth}), w = input(b, dtype, {columns, depth});
+  NodeId other = b.cast(input(b, dtype, {rows, columns}), DType::kFloat32);
+  NodeId sum = contract(b, x, w, {0, 2}, {1, 2}, {0, 1});
+  const DType second = dtype == DType::kFloat16 ? DType::kBfloat16 : DType::kFloat16;
+  NodeId y = readers == Readers::kKeep ? sum : b.cast(b.cast(sum, dtype), DType::kFloat32);
+  if (readers == Readers::kRoundToBoth) {
+    y = b.binary(BinaryOp::kAdd, y, b.cast(b.cast(sum, second), DType::kFloat32));
+  }
+  if (readers == Readers::kRoundAndKeep) y = b.binary(BinaryOp::kAdd, y, sum);
+  if (readers == Readers::kRoundAndStore) b.output(sum);
+  b.output(b.cast(b.binary(BinaryOp::kAdd, y, other), dtype));
+  batch.add(Template::kTile, schedule, b.finish(),
+            {random_integers(random, dtype, {rows, depth}),
+             random_integers(random, dtype, {columns, depth}),
+             random_integers(random, dtype, {rows, columns})});
+}
+
+// Sums that all readers round first are exchanged in two bytes, and are the same to the last bit:
+// of whole and cut blocks, shared or not, copied by the engine or by threads. Others stay float32.
+TEST(CodegenWarpgroup, SumsAreRoundedBeforeTheyAreExchanged) {
+  Random random(44);
+  KernelBatch batch("cuda-sm_90a");
+  for (DType dtype : {DType::kBfloat16, DType::kFloat16}) {
+    for (int64_t block : {64064, 128128, 128256, 192128}) {
+      add_rounded_product(batch, random, dtype, 200, 136, 192, Readers::kRound,
+                          {{"warpgroups", block}});
+    }
+    for (int64_t clusters : {1, 2}) {
+      add_rounded_product(batch, random, dtype, 130, 72, 1096, Readers::kRound,
+                          {{"clusters", clusters}, {"splits", 4}, {"warpgroups", 128064}});
+    }
+    add_rounded_product(batch, random, dtype, 64, 64, 69, Readers::kRound, {{"warpgroups", 64064}});
+  }
+  const size_t rounded = batch.size();
+  for (Readers readers :
+       {Readers::kRoundToBoth, Readers::kRoundAndKeep, Readers::kRoundAndStore, Readers::kKeep}) {
+    add_rounded_product(batch, random, DType::kBfloat16, 64, 64, 64, readers,
+                        {{"warpgroups", 64064}});
+  }
+  add_rounded_product(batch, random, DType::kBfloat16, 64, 75, 64, Readers::kRound,
+                      {{"warpgroups", 64064}});
+  batch.compile();
+  for (size_t k = 0; k < batch.size(); ++k) {
+    const std::string& text = batch.at(k).source.text;
+    EXPECT_EQ(text.find("uint16_t (* const stage)") != std::string::npos, k < rounded) << text;
+    if (!batch.runs()) continue;
+    const std::vector<HostTensor> got = batch.run(k, 1);
+    const auto expected = interpret(batch.at(k).kernel.body, batch.at(k).inputs, {});
+    ASSERT_TRUE(expected.ok()) << expected.error().message;
+    for (size_t o = 0; o < got.size(); ++o) {
+      for (int64_t i = 0; i < got[o].elements(); ++i) {
+        ASSERT_EQ(got[o].get(i), (*expected)[o].get(i)) << k << ": " << o << ", " << i << "\n"
+                                                        << text;
+      }
+    }
+  }
+}
+
 // Matrices of s0 rows in two batches of three, times three matrices that both batches share.
 void add_grouped_product(KernelBatch& batch, Random& random, int64_t rows,
                          const Schedule& schedule) {

@@ -165,6 +165,24 @@ TEST(ProductBlocks, FillMultiprocessorsOnce) {
   EXPECT_LE(product_facts(shape, block, kProcessors).blocks, kProcessors);
 }
 
+// Sums that are rounded to halves before threads exchange them.
+TEST(ProductBlocks, RoundedSumsAreHalfOfTheExchange) {
+  const TileShape wide = product(25088, 512, 128);
+  TileShape narrow = wide;
+  narrow.sum_bytes = 2;
+  ProductBlock block = product_block({{narrow, 1}}, {}, kProcessors);
+  EXPECT_EQ(block.sum_bytes, 2);
+  EXPECT_EQ(product_block({{narrow, 0.5}, {wide, 0.5}}, {}, kProcessors).sum_bytes, 4);
+  const GpuKernelFacts facts = product_facts(narrow, block, kProcessors);
+  EXPECT_EQ(product_facts(wide, block, kProcessors).shared_bytes_moved - facts.shared_bytes_moved,
+            facts.blocks * static_cast<double>(block.rows * block.columns * 2 * 2));
+  // One stage leaves room for more blocks of 192 rows than their sums do.
+  block = {192, 64, 1, 1, 1};
+  const double room = product_facts(wide, block, kProcessors).block_shared_bytes;
+  block.sum_bytes = 2;
+  EXPECT_LT(product_facts(narrow, block, kProcessors).block_shared_bytes, room);
+}
+
 // Four blocks that copy weights together ask the second cache for the least.
 TEST(ProductBlocks, FormClustersWhereTheSecondCacheIsTheLimit) {
   EXPECT_EQ(block_of(6272, 256, 2304).cluster, 4);

@@ -134,8 +134,8 @@ std::vector<SupportPart> support_parts(bool warpgroups) {
       {c_support_library_math(), true}, {c_support_philox()},
       {cuda_support_overlap()},         {cuda_support_teams()},
       {cuda_support_blocks()},          {cuda_support_sort()},
-      {cuda_support_vectors()},         {cuda_support_probabilities()},
-      {cuda_support_halves()},          {cuda_support_mma()}};
+      {cuda_support_vectors()},         {cuda_support_halves()},
+      {cuda_support_probabilities()},   {cuda_support_mma()}};
   if (warpgroups) {
     parts.push_back({cuda_support_wgmma()});
     parts.push_back({cuda_support_tma()});

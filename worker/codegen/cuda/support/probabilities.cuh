@@ -2,6 +2,7 @@
 #pragma once
 
 #include "worker/codegen/cuda/support/float_math.cuh"
+#include "worker/codegen/cuda/support/halves.cuh"
 #include "worker/codegen/text/support/number.h"
 
 // NaN where either is, as lf_max_f32, in one instruction.
@@ -106,27 +107,6 @@ LF_INLINE int lf_warp_min(int x) {
   for (int d = 16; d > 0; d /= 2) x = min(x, __shfl_xor_sync(0xffffffffu, x, d));
   return x;
 }
-
-// Two values rounded to halves of a word, the first the lower.
-#if !defined(LF_EMULATED) && __CUDA_ARCH__ >= 800
-LF_INLINE uint32_t lf_pair_bf16(float p, float q) {
-  uint32_t r;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(q), "f"(p));
-  return r;
-}
-LF_INLINE uint32_t lf_pair_f16(float p, float q) {
-  uint32_t r;
-  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(q), "f"(p));
-  return r;
-}
-#else
-LF_INLINE uint32_t lf_pair_bf16(float p, float q) {
-  return lf_bf16_from_f32(p) | (uint32_t)lf_bf16_from_f32(q) << 16;
-}
-LF_INLINE uint32_t lf_pair_f16(float p, float q) {
-  return lf_f16_from_f32(p) | (uint32_t)lf_f16_from_f32(q) << 16;
-}
-#endif
 
 // As lf_two_bf16, but the rest may be 0 or negative. The first is not 0 where the probability is
 // not.

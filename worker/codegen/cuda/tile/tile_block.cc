@@ -4,7 +4,9 @@
 #include <cmath>
 
 #include "common/base/cat.h"
+#include "common/base/contains.h"
 #include "common/ir/hlir/sizes.h"
+#include "common/lowering/body/exchanged_sums.h"
 #include "common/lowering/text/c_text.h"
 #include "common/schedule/gpu_splits.h"
 #include "worker/codegen/cuda/text/split.h"
@@ -35,6 +37,10 @@ constexpr const char* kPermutedSums =
     "const float4 low = *(const float4*)&stage[row][column * 8 + turn];\n"
     "const float4 high = *(const float4*)&stage[row][column * 8 + 4 - turn];\n"
     "const float sums[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};";
+
+// Eight rounded sums of a row.
+constexpr const char* kRoundedSums =
+    "const LfVec<uint16_t, 8> sums = *(const LfVec<uint16_t, 8>*)&stage[row][column * 8];";
 
 // Neighbouring blocks share rows and columns, which then are in the L2 cache: blocks go through
 // this many rows of blocks at a time.
@@ -241,8 +247,24 @@ int64_t CudaTileBlock::store_width(bool along_rows, const std::string& first, in
   return common::exact_div(along_rows ? p.m_size : p.n_size, Expr(width)) ? width : 1;
 }
 
-bool CudaTileBlock::stores_wide() const {
-  return !contraction_.output_runs_along_rows() && store_width(false, "0", size_.rows) == 8;
+void CudaTileBlock::arrange_stage() {
+  rounded_ = common::exchanged_sums(contraction_);
+  is_permuted_ = !rounded_ && !contraction_.output_runs_along_rows() &&
+                 store_width(false, "0", size_.rows) == 8;
+}
+
+int64_t CudaTileBlock::sum_bytes() const {
+  return common::dtype_size(rounded_.value_or(contraction_.node().dtype));
+}
+
+void CudaTileBlock::take_sum(const std::string& stage, const Indices& at) {
+  const std::string type = rounded_ ? std::string(c_value_type(*rounded_)) : type_;
+  CodeValue x = writer_.declare(writer_.depth(), type, "c", stage);
+  if (!rounded_) return writer_.remember({contraction_.id(), 0, at}, x);
+  for (size_t id = 0; id < body_.nodes.size(); ++id) {
+    if (!common::contains(body_.nodes[id].operands, contraction_.id())) continue;
+    writer_.remember({static_cast<common::NodeId>(id), 0, at}, x);
+  }
 }
 
 // Long because the scopes of one loop open and close in it.
@@ -300,6 +322,7 @@ void CudaTileBlock::store(const std::string& first, int64_t rows) {
   team.vector = width;
   emitter_.set_team(team);
   if (is_permuted_) lines(kPermutedSums);
+  if (rounded_) lines(kRoundedSums);
   if (width > 1) {
     Expr& chunk = along_rows ? m : n;
     Expr neighbour = emitter_.team().open_block(chunk);
@@ -307,13 +330,11 @@ void CudaTileBlock::store(const std::string& first, int64_t rows) {
     chunk = neighbour;
     place = along_rows ? cat("[row * ", width, " + ", step, "][column]")
                        : cat("[row][column * ", width, " + ", step, "]");
-    if (is_permuted_) place = cat("[", step, "]");
+    if (is_permuted_ || rounded_) place = cat("[", step, "]");
   }
   Indices at = contraction_.product_at(batch_, m, n);
   for (Expr& index : at) index = writer_.simplify(index);
-  CodeValue x =
-      writer_.declare(writer_.depth(), type_, "c", cat(is_permuted_ ? "sums" : "stage", place));
-  writer_.remember({contraction_.id(), 0, at}, x);
+  take_sum(cat(is_permuted_ || rounded_ ? "sums" : "stage", place), at);
   flows_ = flows_ && store_flows(contraction_.id(), at, body_, emitter_, writer_);
   if (width > 1) emitter_.team().close();
   writer_.close(inside.empty() ? "" : cat("if (", inside, ")"));

@@ -91,12 +91,14 @@ class CudaTileBlock {
   // Whether blocks may share a k: then C variable `parts` says how many do.
   bool is_split() const { return !k_.splits.is_constant(1); }
 
-  // Whether threads will store eight results at once, for which they read two chunks of 16 bytes.
-  // With permute_stage(), stage[row][column] then lies at column ^ (column / 32 % 2 * 4), so that
-  // neighbours read each bank once.
-  bool stores_wide() const;
-  void permute_stage() { is_permuted_ = stores_wide(); }
+  // Lets sums lie in shared memory as few bytes and in an order that suits their readers:
+  // - rounded, where exchanged_sums() names a half type;
+  // - else, where threads will store eight results at once and so read two chunks of 16 bytes,
+  //   stage[row][column] at column ^ (column / 32 % 2 * 4), so that neighbours read each bank once.
+  void arrange_stage();
+  const std::optional<common::DType>& rounded() const { return rounded_; }
   bool is_permuted() const { return is_permuted_; }
+  int64_t sum_bytes() const;
 
   // Stores what the body makes of rows [first, first + rows) of the block, which all threads see in
   // shared memory at stage[row - first][column].
@@ -105,6 +107,9 @@ class CudaTileBlock {
   common::Result<common::GpuFunction> finish();
 
  private:
+  // Declares the sum of a place from C expression `stage` and says that the value of the product
+  // there, or of what rounds it, is known.
+  void take_sum(const std::string& stage, const common::Indices& at);
   // How many neighbours of a result a thread stores at once, of `rows` from `first` on.
   int64_t store_width(bool along_rows, const std::string& first, int64_t rows) const;
   common::Expr bind_clamped(const std::string& position, const common::Expr& extent, bool clamp,
@@ -132,6 +137,7 @@ class CudaTileBlock {
   };
   Walk k_;
   bool flows_ = true, is_permuted_ = false;
+  std::optional<common::DType> rounded_;  // the type of sums in shared memory
   std::optional<CudaRowRuns> runs_;
 };
 

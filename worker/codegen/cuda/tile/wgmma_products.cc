@@ -13,7 +13,7 @@ using common::Side;
 int64_t WgmmaProducts::shared_bytes() const { return shared_bytes(0); }
 
 int64_t WgmmaProducts::shared_bytes(int64_t behind) const {
-  int64_t staged = block_.size().rows * (block_.size().columns + kPad) * int64_t{4};
+  int64_t staged = block_.size().rows * (block_.size().columns + kPad) * block_.sum_bytes();
   int64_t bytes = std::max(stages_.options().stages * stages_.stage_bytes() + behind, staged);
   return (bytes + kPattern - 1) / kPattern * kPattern;
 }
@@ -84,12 +84,21 @@ std::string WgmmaProducts::held_threads() const {
              size.rows, "), 0) + 15) / 16 * 32");
 }
 
+std::string WgmmaProducts::leave(const std::string& place, const std::string& first,
+                                 const std::string& second) const {
+  if (!block_.rounded()) {
+    return cat("*(float2*)&", place, " = make_float2(", first, ", ", second, ");");
+  }
+  return cat("*(uint32_t*)&", place, " = lf_pair_",
+             *block_.rounded() == DType::kFloat16 ? "f16" : "bf16", "(", first, ", ", second, ");");
+}
+
 void WgmmaProducts::store() {
   const CudaBlockSize& size = block_.size();
-  block_.permute_stage();
   // Eights of columns: a permutation is one of the thread's own place in them.
   const std::string own = block_.is_permuted() ? "(lane % 4 * 2 ^ i / 8 % 2 * 4)" : "lane % 4 * 2";
-  block_.lines(cat("float (* const stage)[", size.columns + kPad, "] = (float (*)[",
+  const std::string type = block_.rounded() ? "uint16_t" : "float";
+  block_.lines(cat(type, " (* const stage)[", size.columns + kPad, "] = (", type, " (*)[",
                    size.columns + kPad, "])memory;"));
   if (block_.is_split()) {
     w_.open(true);
@@ -100,15 +109,15 @@ void WgmmaProducts::store() {
           const std::string column = cat(four, " * 8 + ", t, " % 4 * 2");
           const std::string at =
               block_.is_permuted() ? cat("(", column, ") ^ (", four, " / 4 % 2 * 4)") : column;
-          return cat("*(float2*)&stage[", row, "][", at, "] = make_float2(q.x, q.y);\n",
-                     "*(float2*)&stage[", row, " + 8][", at, "] = make_float2(q.z, q.w);");
+          return cat(leave(cat("stage[", row, "][", at, "]"), "q.x", "q.y"), "\n",
+                     leave(cat("stage[", row, " + 8][", at, "]"), "q.z", "q.w"));
         });
     w_.close("if (parts > 1)");
     w_.open(true);
   }
-  block_.lines(cat(unrolled_loop("i", sums() / 2),
-                   " *(float2*)&stage[tid / 32 * 16 + lane / 4 + i % 2 * 8][i / 2 * 8 + ", own,
-                   "] = make_float2(sum[i * 2], sum[i * 2 + 1]);"));
+  block_.lines(cat(unrolled_loop("i", sums() / 2), " ",
+                   leave(cat("stage[tid / 32 * 16 + lane / 4 + i % 2 * 8][i / 2 * 8 + ", own, "]"),
+                         "sum[i * 2]", "sum[i * 2 + 1]")));
   if (block_.is_split()) w_.close("else");
   block_.lines("__syncthreads();");
   block_.store("0", size.rows);

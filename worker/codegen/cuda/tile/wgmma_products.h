@@ -21,7 +21,9 @@ class WgmmaProducts {
 
   // Both outlive it; the stages are of kDepth and in groups.
   WgmmaProducts(CudaTileBlock& block, const CudaTileStages& stages)
-      : block_(block), w_(block.writer()), stages_(stages) {}
+      : block_(block), w_(block.writer()), stages_(stages) {
+    block_.arrange_stage();
+  }
 
   // Of a thread.
   int64_t sums() const { return block_.size().columns / 2; }
@@ -56,6 +58,9 @@ class WgmmaProducts {
   void begin_products(const std::string& stage);
   // Threads whose warps have rows of the product, a C expression.
   std::string held_threads() const;
+  // C code that leaves two neighbours' sums at C expression `place` of shared memory.
+  std::string leave(const std::string& place, const std::string& first,
+                    const std::string& second) const;
   // From a step of 16 k to the next, in 16 bytes.
   int64_t step_units(const CudaTileStages::Operand& x) const;
 

@@ -1,4 +1,4 @@
-#include "common/lowering/body/position_choice.h"
+#include "common/lowering/text/position_choice.h"
 
 #include "common/ir/expr/with_indices.h"
 #include "common/ir/hlir/builder.h"
