@@ -13,9 +13,9 @@ using common::Expr;
 using common::stride_along;
 
 void AttentionTiles::close_vector_loop(const std::string& i, const std::string& from,
-                                       const std::string& to) {
-  std::string pragma = writer_.holds_loops() ? "" : "LF_VECTOR_LOOP(0, 1)\n";
-  writer_.close(cat(pragma, counting_loop(i, from, to)));
+                                       const std::string& to, std::string_view pragma) {
+  std::string before = writer_.holds_loops() ? "" : cat(pragma, "\n");
+  writer_.close(cat(before, counting_loop(i, from, to)));
 }
 
 bool AttentionTiles::runs_along_steps(const Panel& p) const {

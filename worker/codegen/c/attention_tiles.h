@@ -51,8 +51,12 @@ class AttentionTiles {
   // `transposed`: by squares that are read along the steps.
   void pack(const Panel& panel, bool transposed);
   void multiply(const Product& product, const TileParams& tile);
-  // Closes the innermost loop, which visits i in [from, to).
-  void close_vector_loop(const std::string& i, const std::string& from, const std::string& to);
+  // Closes the innermost loop, which visits i in [from, to); the pragma goes before it unless it
+  // holds other loops.
+  void close_vector_loop(const std::string& i, const std::string& from, const std::string& to,
+                         std::string_view pragma = "LF_VECTOR_LOOP(0, 1)");
+  // C: of the elements.
+  const std::string& type() const { return type_; }
 
  private:
   void pack_transposed(const Panel& panel);

@@ -10,7 +10,7 @@
 #include "worker/codegen/c/fourier.h"
 #include "worker/codegen/c/horizontal.h"
 #include "worker/codegen/c/support.h"
-#include "worker/codegen/c/tile.h"
+#include "worker/codegen/c/tile/tile.h"
 #include "worker/codegen/text/support.h"
 
 namespace worker {

@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "worker/codegen/c/tile_steps.h"
+#include "worker/codegen/c/tile/tile_steps.h"
 
 namespace worker {
 

@@ -1,4 +1,4 @@
-#include "worker/codegen/c/tile_steps.h"
+#include "worker/codegen/c/tile/tile_steps.h"
 
 #include "common/base/cat.h"
 #include "common/lowering/text/c_text.h"

@@ -1,4 +1,4 @@
-#include "worker/codegen/c/tile_columns.h"
+#include "worker/codegen/c/tile/tile_columns.h"
 
 #include <utility>
 

@@ -1,4 +1,4 @@
-#include "worker/codegen/c/matrix_tile.h"
+#include "worker/codegen/c/tile/matrix_tile.h"
 
 #include <algorithm>
 #include <functional>

@@ -1,4 +1,4 @@
-#include "worker/codegen/c/tile_reads.h"
+#include "worker/codegen/c/tile/tile_reads.h"
 
 #include <algorithm>
 #include <vector>

@@ -1,0 +1,189 @@
+#include "worker/codegen/c/tile/register_tile.h"
+
+#include <functional>
+
+#include "common/base/cat.h"
+#include "common/base/check.h"
+#include "worker/codegen/c/tile/matrix_tile.h"
+
+namespace worker {
+
+using common::BodyEmitter;
+using common::cat;
+using common::CodeWriter;
+using common::Expr;
+using common::Side;
+
+namespace {
+
+class RegisterTile {
+ public:
+  explicit RegisterTile(const TileCode& code)
+      : code_(code),
+        layout_(code.layout),
+        steps_(code.layout.steps),
+        t_(code.layout.params),
+        writer_(code.writer),
+        emitter_(code.emitter) {}
+
+  void emit() {
+    int64_t vectors = t_.nr / t_.lanes;
+    column_pointers();
+    if (!layout_.single_block) {
+      writer_.line(cat(layout_.type, "* restrict const sum = sums + (j - n0) * ", t_.group,
+                       " + (i - m0) * ", t_.nr, ";"));
+    }
+    if (layout_.ends_in_half) {
+      std::string whole = writer_.rare_text(common::floor_div(steps_.depth, Expr(2)));
+      writer_.line(cat("const int64_t whole = lf_min_i64(k1, ", whole, ") - k0;"));
+    }
+    std::string to = layout_.single_block
+                         ? "tile"
+                         : "(k1 == " + writer_.rare_text(steps_.count) + " ? tile : sum)";
+    if (layout_.has_tiles) {
+      matrix_tile(to);
+      return;
+    }
+    row_pointers();
+    for (int64_t r = 0; r < t_.mr; ++r) {
+      std::string line;
+      for (int64_t v = 0; v < vectors; ++v) line += cat(v ? ", " : "", "c", r, "_", v, " = {0}");
+      writer_.line(cat(layout_.vector, " ", line, ";"));
+    }
+    if (!layout_.single_block) {
+      writer_.open(true);
+      each_accumulator([&](const std::string& c, int64_t offset) {
+        writer_.line(cat(c, " = *(const ", layout_.vector, "*)(sum + ", offset, ");"));
+      });
+      writer_.close("if (k0 != 0)");
+    }
+    writer_.open(true);
+    multiply("k", false);
+    writer_.close(
+        cat("for (int64_t k = 0; k < ", layout_.ends_in_half ? "whole" : "k1 - k0", "; ++k)"));
+    if (layout_.ends_in_half) {
+      writer_.open(true);
+      multiply("whole", true);
+      writer_.close("if (whole < k1 - k0)");
+    }
+    writer_.line(cat(layout_.type, "* const to = ", to, ";"));
+    each_accumulator([&](const std::string& c, int64_t offset) {
+      writer_.line(cat("*(", layout_.vector, "*)(to + ", offset, ") = ", c, ";"));
+    });
+  }
+
+ private:
+  void matrix_tile(const std::string& to) {
+    MatrixTile tile;
+    tile.params = t_;
+    tile.left = cat("(const lf_bf16_pair*)packed_a + (i - ib) * ", layout_.row_stride);
+    tile.left_stride = layout_.row_stride;
+    for (int64_t v = 0; v < t_.nr / t_.lanes; ++v) {
+      tile.right.push_back(layout_.column_step ? cat("column", v) : cat("panel + ", v * t_.lanes));
+    }
+    tile.right_stride = layout_.column_step.value_or(t_.nr);
+    if (!layout_.single_block) tile.earlier = "sum";
+    tile.has_earlier = "k0 != 0";
+    tile.steps = "k1 - k0";
+    tile.whole = layout_.ends_in_half ? "whole" : tile.steps;
+    tile.to = to;
+    emit_matrix_tile(writer_, tile);
+  }
+
+  // Adds step `k` of the block, of which `half` leaves only the first element.
+  void multiply(std::string_view k, bool half) {
+    int64_t vectors = t_.nr / t_.lanes;
+    for (int64_t v = 0; v < vectors; ++v) {
+      std::string from = layout_.column_step
+                             ? cat("column", v, " + ", k, " * ", *layout_.column_step)
+                             : cat("panel + ", k, " * ", t_.nr, " + ", v * t_.lanes);
+      writer_.line(cat("const ", steps_.vector, " b", v, " = *(const ", steps_.vector, "*)(", from,
+                       half ? ") & 0xffffu;" : ");"));
+    }
+    for (int64_t r = 0; r < t_.mr; ++r) {
+      std::string line,
+          a = half ? cat("*(const uint16_t*)(a", r, " + ", k, ")") : cat("a", r, "[", k, "]");
+      for (int64_t v = 0; v < vectors; ++v) {
+        std::string c = cat("c", r, "_", v);
+        line += v != 0 ? " " : "";
+        line += steps_.has_pairs() ? cat(c, " = lf_add_pairs(", c, ", ", a, ", b", v, ");")
+                                   : cat(c, " += ", a, " * b", v, ";");
+      }
+      writer_.line(line);
+    }
+  }
+
+  // Elements k0 and on of each vector of columns.
+  void column_pointers() {
+    if (!layout_.column_step) {
+      writer_.line(cat("const ", steps_.type, "* restrict const panel = packed_b + (j - n0) * ",
+                       t_.kc, ";"));
+      return;
+    }
+    int64_t last = (code_.product.problem().n_size.constant() - 1) / t_.lanes * t_.lanes;
+    for (int64_t v = 0; v < t_.nr / t_.lanes; ++v) {
+      std::string first = cat("first", v);
+      std::string position = v == 0 ? "j" : cat("lf_min_i64(j + ", v * t_.lanes, ", ", last, ")");
+      pointer_to(Side::kRight, cat("column", v), first, position, 0,
+                 cat("k0 * ", *layout_.column_step));
+    }
+  }
+
+  // Elements k0 and on of each row.
+  void row_pointers() {
+    bool whole = layout_.reads.row_run == TileReads::kWhole;
+    Expr k = 0;
+    if (layout_.rows_in_place && !whole) {
+      k = Expr::index(writer_.bind_index("k0", steps_.count, writer_.depth())) *
+          Expr(steps_.length);
+    }
+    for (int64_t r = 0; r < t_.mr; ++r) {
+      std::string row = r == 0 ? "i" : cat("lf_min_i64(i + ", r, ", ie - 1)");
+      if (layout_.rows_in_place) {
+        pointer_to(Side::kLeft, cat("a", r), cat("row", r), row, k, whole ? "k0" : "0");
+      } else {
+        std::string packed = steps_.has_pairs() ? "(const lf_bf16_pair*)packed_a" : "packed_a";
+        writer_.line(cat("const ", layout_.step_type(), "* restrict const a", r, " = ", packed,
+                         " + (", row, " - ib) * ", layout_.row_stride, ";"));
+      }
+    }
+  }
+
+  // Declares `name`, the address of the operand's element at k and its own index `position`, which
+  // is called `index`, and so many steps further.
+  void pointer_to(Side side, const std::string& name, const std::string& index,
+                  const std::string& position, const Expr& k, const std::string& further) {
+    writer_.line(cat("const int64_t ", index, " = ", position, ";"));
+    Expr own =
+        Expr::index(writer_.bind_index(index, code_.product.own_size(side), writer_.depth()));
+    auto read =
+        code_.product.read_at(side, code_.product.operand_at(side, code_.batch, own, k), emitter_);
+    LFARM_CHECK(read.has_value(), "an operand was found in place");
+    std::string element =
+        cat("in", read->input, " + (", writer_.text(writer_.simplify(read->offset)), ")");
+    if (steps_.has_pairs()) element = cat("(const lf_bf16_pair*)(", element, ")");
+    writer_.line(cat("const ", layout_.step_type(), "* restrict const ", name, " = ", element,
+                     " + ", further, ";"));
+  }
+
+  void each_accumulator(const std::function<void(const std::string&, int64_t)>& visit) {
+    for (int64_t r = 0; r < t_.mr; ++r) {
+      for (int64_t v = 0; v < t_.nr / t_.lanes; ++v) {
+        visit(cat("c", r, "_", v), r * t_.nr + v * t_.lanes);
+      }
+    }
+  }
+
+  const TileCode& code_;
+  const TileLayout& layout_;
+  const TileSteps& steps_;
+  const TileParams& t_;
+  CodeWriter& writer_;
+  BodyEmitter& emitter_;
+};
+
+}  // namespace
+
+void emit_register_tile(const TileCode& code) { RegisterTile(code).emit(); }
+
+}  // namespace worker
