@@ -128,7 +128,7 @@ class Store::State::Collection {
   Status change(Body&& body) {
     std::lock_guard lock(state_.commit);
     // Who asks for a blob waits for the lock, or has asked before.
-    std::lock_guard waiting(state_.waiting);
+    auto waiting = state_.waiting.hold();
     before_ = state_.counters;
     batch_ = {};
     removed_.clear();
@@ -140,14 +140,12 @@ class Store::State::Collection {
       report_ = reported;
       return status;
     }
-    state_.forget_blobs(removed_);
+    state_.intact.forget(removed_);
     return {};
   }
 
   // Blobs that wait for their plan can't be removed.
-  bool is_waiting(const Digest& digest) const {
-    return state_.recent_blobs.count(digest) != 0 || state_.needed_since.count(digest) != 0;
-  }
+  bool is_waiting(const Digest& digest) const { return state_.waiting.holds(digest); }
 
   void remove_if_unused(const Digest& digest, const Blob& blob) {
     if (blob.references != 0 || is_waiting(digest)) return;
@@ -165,7 +163,7 @@ class Store::State::Collection {
   // Evicting plans on account of blobs that can't be removed gains nothing.
   uint64_t waiting_bytes() const {
     uint64_t bytes = 0;
-    for (const auto& [digest, since] : state_.recent_blobs) {
+    for (const auto& [digest, since] : state_.waiting.recent()) {
       auto blob = inventory_.blobs.find(digest);
       if (blob != inventory_.blobs.end()) bytes += blob->second.bytes;
     }
@@ -207,23 +205,17 @@ class Store::State::Collection {
 
 Result<CollectReport> Store::State::collect(uint64_t max_bytes) {
   std::lock_guard one(collecting);
-  flush_usage();
+  uses.flush(*database);
   {
     std::lock_guard lock(commit);
-    std::lock_guard waiting_lock(waiting);
-    int64_t recent_from = now() - kRecentBlobNs;
-    std::erase_if(recent_blobs, [&](const auto& entry) { return entry.second < recent_from; });
-    takes_inventory = true;
-    needed_since.clear();
+    waiting.begin_inventory(now());
   }
   auto inventory = take_inventory(*database);
   Result<CollectReport> report =
       inventory.ok() ? Collection(*this, std::move(inventory).value(), max_bytes).run()
                      : Result<CollectReport>(inventory.error());
   std::lock_guard lock(commit);
-  std::lock_guard waiting_lock(waiting);
-  takes_inventory = false;
-  needed_since.clear();
+  waiting.end_inventory();
   return report;
 }
 
@@ -275,11 +267,7 @@ bool Store::State::has_measurements_beyond() {
 Status Store::State::collect_if_full() {
   if (!is_full() && !has_measurements_beyond()) return {};
   if (!options.collects_in_background) return collect_now();
-  {
-    std::lock_guard lock(collector_mutex);
-    collector_wanted = true;
-  }
-  collector_wakes.notify_one();
+  collector.request();
   return {};
 }
 
@@ -296,20 +284,6 @@ Status Store::State::collect_now() {
   common::log_debug(cat("store: evicted ", report.plans_removed, " plans and ",
                         report.blobs_removed, " kernels, ", report.bytes_kept, " bytes stay"));
   return {};
-}
-
-void Store::State::run_collector() {
-  std::unique_lock lock(collector_mutex);
-  while (true) {
-    collector_wakes.wait(lock, [&] { return collector_wanted || collector_ends; });
-    if (collector_ends) return;
-    collector_wanted = false;
-    lock.unlock();
-    if (Status status = collect_now(); !status.ok()) {
-      common::log_warning(cat("store: nothing was collected: ", status.error().message));
-    }
-    lock.lock();
-  }
 }
 
 Status Store::State::collect_measurements() {
@@ -405,10 +379,7 @@ Result<StoreStats> Store::stats() {
     stats.plans = state.counters.plans;
     stats.kernels = state.counters.kernels;
   }
-  {
-    std::lock_guard lock(state.usage);
-    stats.misses = state.misses;
-  }
+  stats.misses = state.uses.misses();
   LFARM_ASSIGN_OR_RETURN(auto usages, tenant_usages());
   for (const auto& [tenant, usage] : usages) {
     stats.hits += usage.hits;

@@ -123,7 +123,7 @@ Result<bool> Store::State::add_plan(Batch& batch, const NewPlan& plan, bool only
   }
   header.created_wall_ns = now();
   std::string record = encode_plan(header, plan.bytes);
-  std::string used = encode_use({header.created_wall_ns, written_uses(key)});
+  std::string used = encode_use({header.created_wall_ns, written_uses(*database, key)});
   batch.put(Family::kPlans, plan_key(key), record);
   batch.put(Family::kPlans, graph_key(header.graph_hash, key), {});
   batch.put(Family::kPlans, name_key(header.plan_id, key), {});
@@ -152,13 +152,7 @@ Result<bool> Store::State::commit_plans(std::span<const NewPlan> plans, bool onl
     }
     if (!any) return false;
     LFARM_RETURN_IF_ERROR(write_counted(batch, before));
-    std::lock_guard waiting_lock(waiting);
-    for (const NewPlan& plan : plans) {
-      for (const Digest& need : plan.needs) {
-        recent_blobs.erase(need);
-        if (takes_inventory) needed_since.insert(need);
-      }
-    }
+    for (const NewPlan& plan : plans) waiting.end_wait(plan.needs);
   }
   // The blobs were written to the same log before the plans, so this brings them along.
   LFARM_RETURN_IF_ERROR(database->sync());
@@ -276,12 +270,7 @@ Result<std::vector<PlanListing>> Store::list_plans() {
                                                }
                                                return true;
                                              }));
-  {
-    std::lock_guard lock(state.usage);
-    for (const auto& [key, use] : state.recent_uses) {
-      used[key] = {use.last_wall_ns, used[key].uses + use.uses};
-    }
-  }
+  state.uses.add_to(used);
   std::vector<PlanListing> plans;
   LFARM_RETURN_IF_ERROR(state.database->scan(
       Family::kPlans, kPlanPrefix, [&](std::string_view key, std::string_view record) {

@@ -22,9 +22,6 @@ namespace {
 // 2 added names, by which plans are found, and counts of measurements and negatives.
 constexpr uint32_t kFormat = 2;
 constexpr uint32_t kFormatWithoutNames = 1;
-constexpr size_t kPendingUsesMax = 1024;
-constexpr size_t kIntactMax = size_t{1} << 18;       // 32 bytes each and the table around them
-constexpr size_t kRecentBlobsMax = size_t{1} << 16;  // pruned by age beyond this
 
 std::string encode_counters(const Counters& counters) {
   std::string out;
@@ -68,15 +65,6 @@ Result<SmallCounters> read_small_counters(const Database& database) {
   return counters;
 }
 
-// Earlier versions counted hits and saved time here as well, before and behind the misses.
-Result<uint64_t> read_misses(const Database& database) {
-  LFARM_ASSIGN_OR_RETURN(auto record, database.get(Family::kMeta, kUsageKey));
-  if (!record) return uint64_t{0};
-  FieldReader fields(*record);
-  fields.u64();
-  return fields.u64();
-}
-
 Status write_format(Database& database) {
   std::string format;
   append_u32(format, kFormat);
@@ -110,13 +98,8 @@ Result<bool> is_of_earlier_format(Database& database, const std::string& directo
 Store::Store(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
 Store::~Store() {
-  {
-    std::lock_guard lock(state_->collector_mutex);
-    state_->collector_ends = true;
-  }
-  state_->collector_wakes.notify_all();
-  if (state_->collector.joinable()) state_->collector.join();
-  state_->flush_usage();
+  state_->collector.stop();
+  state_->uses.flush(*state_->database);
 }
 
 Result<std::unique_ptr<Store>> Store::open(const std::string& directory,
@@ -133,7 +116,7 @@ Result<std::unique_ptr<Store>> Store::open(const std::string& directory,
   state->collect_above = options.max_bytes;
   LFARM_ASSIGN_OR_RETURN(state->counters, read_counters(*database));
   LFARM_ASSIGN_OR_RETURN(state->small, read_small_counters(*database));
-  LFARM_ASSIGN_OR_RETURN(state->misses, read_misses(*database));
+  LFARM_RETURN_IF_ERROR(state->uses.read(*database));
   state->database = std::move(database);
   if (is_earlier) {
     common::log_info(cat("store: bringing ", directory, " to this release's format"));
@@ -142,7 +125,11 @@ Result<std::unique_ptr<Store>> Store::open(const std::string& directory,
   }
   LFARM_RETURN_IF_ERROR(state->settle_repairs());
   if (options.collects_in_background && !options.read_only) {
-    state->collector = std::thread([it = state.get()] { it->run_collector(); });
+    state->collector.start([it = state.get()] {
+      if (Status status = it->collect_now(); !status.ok()) {
+        common::log_warning(cat("store: nothing was collected: ", status.error().message));
+      }
+    });
   }
   return std::unique_ptr<Store>(new Store(std::move(state)));
 }
@@ -159,11 +146,7 @@ Status Store::State::settle_repairs() {
   std::lock_guard lock(commit);
   uint64_t repairs = database->repairs();
   if (repairs == repairs_seen) return {};
-  {
-    std::lock_guard memo_lock(memo);
-    intact.clear();
-    ++removals;
-  }
+  intact.forget_all();
   LFARM_RETURN_IF_ERROR(recount());
   LFARM_RETURN_IF_ERROR(recount_small());
   repairs_seen = repairs;
@@ -173,7 +156,7 @@ Status Store::State::settle_repairs() {
 Status Store::sync() { return state_->database->sync(); }
 
 Status Store::checkpoint(const std::string& directory) {
-  state_->flush_usage();
+  state_->uses.flush(*state_->database);
   return state_->database->checkpoint(directory);
 }
 
@@ -182,18 +165,12 @@ Status Store::refresh() {
   if (!state_->database->read_only()) return {};
   std::lock_guard commit(state_->commit);
   LFARM_ASSIGN_OR_RETURN(state_->counters, read_counters(*state_->database));
-  LFARM_ASSIGN_OR_RETURN(uint64_t misses, read_misses(*state_->database));
+  LFARM_RETURN_IF_ERROR(state_->uses.read(*state_->database));
   {
     std::lock_guard lock(state_->measuring);
     LFARM_ASSIGN_OR_RETURN(state_->small, read_small_counters(*state_->database));
   }
-  {
-    std::lock_guard lock(state_->usage);
-    state_->misses = misses;
-  }
-  std::lock_guard lock(state_->memo);
-  state_->intact.clear();
-  ++state_->removals;
+  state_->intact.forget_all();
   return {};
 }
 
@@ -223,11 +200,7 @@ Result<std::optional<BlobNote>> Store::State::blob_note(const Digest& digest) co
 template <class IsIntact>
 Result<BlobCondition> Store::State::inspect_blob(const Digest& digest, const IsIntact& is_intact,
                                                  std::string* bytes) {
-  uint64_t removals_before;
-  {
-    std::lock_guard lock(memo);
-    removals_before = removals;
-  }
+  const uint64_t removals_before = intact.removals();
   auto found = database->get(Family::kKernels, key_of(digest));
   if (!found.ok()) {
     if (found.error().code != common::Code::kCorrupt) return found.error();
@@ -236,8 +209,7 @@ Result<BlobCondition> Store::State::inspect_blob(const Digest& digest, const IsI
   if (!*found) return BlobCondition::kMissing;
   if (!is_intact(**found)) return BlobCondition::kDamaged;
   if (bytes != nullptr) *bytes = std::move(**found);
-  std::lock_guard lock(memo);
-  if (removals == removals_before) remember_intact(digest);
+  intact.add_unless_removed(digest, removals_before);
   return BlobCondition::kIntact;
 }
 
@@ -247,10 +219,7 @@ Result<BlobCondition> Store::State::verify_blob(const Digest& digest, std::strin
 }
 
 Result<BlobCondition> Store::State::check_blob(const Need& need) {
-  {
-    std::lock_guard lock(memo);
-    if (intact.count(need.digest) != 0) return BlobCondition::kIntact;
-  }
+  if (intact.holds(need.digest)) return BlobCondition::kIntact;
   return inspect_blob(
       need.digest, [&](std::string_view found) { return common::hash64(found) == need.checksum; },
       nullptr);
@@ -274,17 +243,6 @@ Result<std::optional<std::vector<Need>>> Store::State::resolve(const std::vector
   return std::optional<std::vector<Need>>(std::move(needs));
 }
 
-void Store::State::remember_intact(const Digest& digest) {
-  if (intact.size() >= kIntactMax) intact.clear();
-  intact.insert(digest);
-}
-
-void Store::State::forget_blobs(const std::vector<Digest>& digests) {
-  std::lock_guard lock(memo);
-  for (const Digest& digest : digests) intact.erase(digest);
-  ++removals;
-}
-
 void Store::State::add_removal(Batch& batch, const Digest& blob, uint64_t bytes) {
   batch.remove(Family::kKernels, key_of(blob));
   batch.remove(Family::kMeta, digest_key(kBlobPrefix, blob));
@@ -302,18 +260,8 @@ Status Store::State::discard_damaged(const Digest& digest) {
   Batch batch;
   add_removal(batch, digest, note ? note->bytes : 0);
   LFARM_RETURN_IF_ERROR(write_counted(batch, before));
-  forget_blobs({digest});
+  intact.forget({&digest, 1});
   return {};
-}
-
-void Store::State::note_recent(const Digest& digest) {
-  std::lock_guard lock(waiting);
-  int64_t now_ns = now();
-  if (recent_blobs.size() >= kRecentBlobsMax) {
-    std::erase_if(recent_blobs,
-                  [now_ns](const auto& entry) { return entry.second + kRecentBlobNs < now_ns; });
-  }
-  recent_blobs[digest] = now_ns;
 }
 
 Result<Digest> Store::put_blob(std::string_view bytes) {
@@ -326,7 +274,7 @@ Result<Digest> Store::put_blob(std::string_view bytes) {
   Digest digest = digest_of(bytes);
   {
     std::lock_guard lock(state.commit);
-    state.note_recent(digest);
+    state.waiting.note(digest, state.now());
     BlobNote note{bytes.size(), common::hash64(bytes)};
     LFARM_ASSIGN_OR_RETURN(auto old, state.blob_note(digest));
     if (old && old->checksum == note.checksum) {
@@ -342,8 +290,7 @@ Result<Digest> Store::put_blob(std::string_view bytes) {
     batch.put(Family::kMeta, digest_key(kBlobPrefix, digest), encode_note(note));
     state.counters.kernels.add(bytes.size());
     LFARM_RETURN_IF_ERROR(state.write_counted(batch, before));
-    std::lock_guard memo(state.memo);
-    state.remember_intact(digest);
+    state.intact.add(digest);
   }
   LFARM_RETURN_IF_ERROR(state.collect_if_full());
   return digest;
@@ -355,7 +302,7 @@ Result<std::optional<std::string>> Store::get_blob(const Digest& digest) {
   LFARM_ASSIGN_OR_RETURN(BlobCondition condition, state_->verify_blob(digest, &bytes));
   if (condition == BlobCondition::kMissing) return std::optional<std::string>();
   if (condition == BlobCondition::kIntact) return std::optional<std::string>(std::move(bytes));
-  state_->forget_blobs({digest});
+  state_->intact.forget({&digest, 1});
   LFARM_RETURN_IF_ERROR(state_->discard_damaged(digest));
   return common::corrupt(cat("the kernel ", digest.short_hex(), " in ", state_->directory,
                              " is damaged and was dropped: fetch or compile it again"));
@@ -364,7 +311,7 @@ Result<std::optional<std::string>> Store::get_blob(const Digest& digest) {
 Result<bool> Store::has_blob(const Digest& digest) {
   LFARM_RETURN_IF_ERROR(state_->settle_repairs());
   // Before the look: from here on no collection removes it.
-  state_->note_recent(digest);
+  state_->waiting.note(digest, state_->now());
   LFARM_ASSIGN_OR_RETURN(auto note, state_->blob_note(digest));
   return note.has_value();
 }
@@ -373,54 +320,10 @@ Result<bool> Store::has_blob(const Digest& digest) {
 // ----------------------------------------------------------------------------------------
 
 void Store::State::note_lookup(const Digest& key, bool is_hit) {
-  std::lock_guard lock(usage);
-  usage_changed = true;
-  if (!is_hit) {
-    ++misses;
-    return;
-  }
-  if (database->read_only()) return;
-  PlanUse& use = recent_uses[key];
-  use.last_wall_ns = now();
-  ++use.uses;
-  if (recent_uses.size() < kPendingUsesMax) return;
-  Batch batch;
-  add_usage(batch);
-  // Losing the order of some uses is no reason to fail a lookup.
-  if (auto status = database->write(batch, false); !status.ok()) {
-    common::log_warning(status.error().message);
-  }
-}
-
-// Of a plan that was removed since, or of a record that cannot be read, nothing is known.
-uint64_t Store::State::written_uses(const Digest& key) const {
-  auto record = database->get(Family::kMeta, digest_key(kUsedPrefix, key));
-  return record.ok() && *record ? decode_use(**record).uses : 0;
-}
-
-void Store::State::add_usage(Batch& batch) {
-  for (const auto& [key, use] : recent_uses) {
-    PlanUse all = use;
-    all.uses += written_uses(key);
-    batch.put(Family::kMeta, digest_key(kUsedPrefix, key), encode_use(all));
-  }
-  recent_uses.clear();
-  usage_changed = false;
-  std::string record;
-  append_u64(record, 0);
-  append_u64(record, misses);
-  append_u64(record, 0);
-  batch.put(Family::kMeta, kUsageKey, record);
-}
-
-void Store::State::flush_usage() {
-  if (database->read_only()) return;
-  std::lock_guard lock(usage);
-  if (!usage_changed) return;
-  Batch batch;
-  add_usage(batch);
-  if (auto status = database->write(batch, false); !status.ok()) {
-    common::log_warning(status.error().message);
+  if (is_hit) {
+    uses.note_hit(*database, key, now());
+  } else {
+    uses.note_miss();
   }
 }
 

@@ -2,21 +2,22 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
-#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
+#include "cache/store/collector_thread.h"
 #include "cache/store/database.h"
+#include "cache/store/intact_blobs.h"
+#include "cache/store/pending_uses.h"
 #include "cache/store/records.h"
 #include "cache/store/store.h"
+#include "cache/store/waiting_blobs.h"
 
 namespace cache {
 
@@ -33,8 +34,8 @@ struct SmallCounters {
   FamilyStats measurements, negatives;
 };
 
-// Lock order: collecting, then commit, then memo, usage or waiting; measuring alone. Reads take no
-// commit lock.
+// Lock order: collecting, then commit, then those of parts; measuring alone. Reads take no commit
+// lock.
 struct Store::State {
   std::string directory;
   StoreOptions options;
@@ -44,39 +45,19 @@ struct Store::State {
   std::mutex commit;
   Counters counters;
   uint64_t collect_above = 0;  // automatic collection waits for this many bytes
-  // What plans that were put since the collection under way began need: its inventory is older.
-  bool takes_inventory = false;
-  std::unordered_set<common::Digest> needed_since;
-
-  // Blobs that wait for their plan: digest -> when last put or asked for. has_blob() adds its blob
-  // before it looks, and collections hold the lock while they remove blobs.
-  std::mutex waiting;
-  std::unordered_map<common::Digest, int64_t> recent_blobs;
+  WaitingBlobs waiting;
 
   // One collection at a time.
   std::mutex collecting;
-  // Of the thread that collects in the background.
-  std::mutex collector_mutex;
-  std::condition_variable collector_wakes;
-  bool collector_wanted = false, collector_ends = false;
-  std::thread collector;
+  CollectorThread collector;
 
   // Serialises writes of measurements, of which the first one stays. Not `commit`: a sync lasts
   // long, and nobody else shall wait for it.
   std::mutex measuring;
   SmallCounters small;
 
-  // Blobs seen intact since the store was opened. Only this process can remove them, so membership
-  // saves hashing them again; `removals` tells a reader that its finding may be out of date.
-  std::mutex memo;
-  std::unordered_set<common::Digest> intact;
-  uint64_t removals = 0;
-
-  // Hits are written in bulk: one lost in a crash costs a little order of eviction.
-  std::mutex usage;
-  uint64_t misses = 0;
-  bool usage_changed = false;
-  std::unordered_map<common::Digest, PlanUse> recent_uses;  // by plan key, not yet written
+  IntactBlobs intact;
+  PendingUses uses;
 
   // The repairs of the database that this state knows of.
   std::atomic<uint64_t> repairs_seen{0};
@@ -102,11 +83,6 @@ struct Store::State {
   common::Result<BlobCondition> verify_blob(const common::Digest& digest, std::string* bytes);
   // By memory, else by the checksum.
   common::Result<BlobCondition> check_blob(const Need& need);
-  // Keeps the blob from collections for kRecentBlobNs.
-  void note_recent(const common::Digest& digest);
-  // The caller holds `memo`.
-  void remember_intact(const common::Digest& digest);
-  void forget_blobs(const std::vector<common::Digest>& digests);
   void add_removal(Batch& batch, const common::Digest& blob, uint64_t bytes);
   // Removes the blob if it is still damaged.
   common::Status discard_damaged(const common::Digest& digest);
@@ -131,10 +107,6 @@ struct Store::State {
   common::Result<std::optional<Found>> find_plan(const common::Digest& key, bool with_blobs);
 
   void note_lookup(const common::Digest& key, bool is_hit);
-  uint64_t written_uses(const common::Digest& key) const;
-  // Adds the pending uses to the batch. The caller holds `usage`.
-  void add_usage(Batch& batch);
-  void flush_usage();
 
   // All of them, in their order. The caller holds `measuring`.
   common::Status add_changes(Batch& batch, std::span<const Changes> group);
@@ -162,7 +134,6 @@ struct Store::State {
   // Collects what is beyond the bounds, or has it collected.
   common::Status collect_if_full();
   common::Status collect_now();
-  void run_collector();
 
   // Brings a store of format 1 to format 2.
   common::Status add_names();
@@ -170,7 +141,5 @@ struct Store::State {
 
 inline constexpr uint64_t kBlobBytesMax = uint64_t{1} << 30;
 inline constexpr size_t kNeedsMax = size_t{1} << 20;
-// Between the put of a blob and the put of the plan that needs it.
-inline constexpr int64_t kRecentBlobNs = int64_t{600} * 1'000'000'000;
 
 }  // namespace cache

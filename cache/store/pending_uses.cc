@@ -1,0 +1,91 @@
+#include "cache/store/pending_uses.h"
+
+#include <string>
+
+#include "common/base/log.h"
+
+namespace cache {
+
+using common::Digest;
+
+namespace {
+
+constexpr size_t kPendingUsesMax = 1024;
+
+}  // namespace
+
+// Earlier versions counted hits and saved time in this record as well, before and behind the
+// misses.
+common::Status PendingUses::read(const Database& database) {
+  LFARM_ASSIGN_OR_RETURN(auto record, database.get(Family::kMeta, kUsageKey));
+  uint64_t misses = 0;
+  if (record) {
+    FieldReader fields(*record);
+    fields.u64();
+    misses = fields.u64();
+  }
+  std::lock_guard lock(mutex_);
+  misses_ = misses;
+  return {};
+}
+
+uint64_t PendingUses::misses() {
+  std::lock_guard lock(mutex_);
+  return misses_;
+}
+
+void PendingUses::note_miss() {
+  std::lock_guard lock(mutex_);
+  is_changed_ = true;
+  ++misses_;
+}
+
+void PendingUses::note_hit(Database& database, const Digest& key, int64_t now_ns) {
+  std::lock_guard lock(mutex_);
+  is_changed_ = true;
+  if (database.read_only()) return;
+  PlanUse& use = recent_[key];
+  use.last_wall_ns = now_ns;
+  ++use.uses;
+  if (recent_.size() >= kPendingUsesMax) write(database);
+}
+
+void PendingUses::flush(Database& database) {
+  if (database.read_only()) return;
+  std::lock_guard lock(mutex_);
+  if (is_changed_) write(database);
+}
+
+void PendingUses::add_to(std::unordered_map<Digest, PlanUse>& used) {
+  std::lock_guard lock(mutex_);
+  for (const auto& [key, use] : recent_) {
+    used[key] = {use.last_wall_ns, used[key].uses + use.uses};
+  }
+}
+
+void PendingUses::write(Database& database) {
+  Batch batch;
+  for (const auto& [key, use] : recent_) {
+    PlanUse all = use;
+    all.uses += written_uses(database, key);
+    batch.put(Family::kMeta, digest_key(kUsedPrefix, key), encode_use(all));
+  }
+  recent_.clear();
+  is_changed_ = false;
+  std::string record;
+  append_u64(record, 0);
+  append_u64(record, misses_);
+  append_u64(record, 0);
+  batch.put(Family::kMeta, kUsageKey, record);
+  // Losing the order of some uses is no reason to fail a lookup.
+  if (auto status = database.write(batch, false); !status.ok()) {
+    common::log_warning(status.error().message);
+  }
+}
+
+uint64_t written_uses(const Database& database, const Digest& key) {
+  auto record = database.get(Family::kMeta, digest_key(kUsedPrefix, key));
+  return record.ok() && *record ? decode_use(**record).uses : 0;
+}
+
+}  // namespace cache
