@@ -20,7 +20,7 @@ std::vector<std::string> fuzz::seeds() {
   worker::ProfileReply reply;
   reply.outcome = common::TaskOutcome::kOk;
   reply.message = "fine";
-  reply.call_ns = {3, 4};
+  reply.measured.call_ns = {3, 4};
   worker::NvrtcRequest compile;
   compile.arch = "sm_90a";
   compile.options = {"-fast", "-more"};

@@ -19,7 +19,6 @@ using common::TaskOutcome;
 namespace {
 
 constexpr int64_t kMs = 1'000'000;
-constexpr size_t kReceiveBatch = 64;
 // How long the last messages are offered to a coordinator that does not take them.
 constexpr int64_t kFarewellMs = 500;
 
@@ -31,22 +30,31 @@ common::TaskResult infra(const TaskLease& lease, std::string message) {
   return result;
 }
 
+common::WorkerHello hello_of(const AgentOptions& options) {
+  common::WorkerHello hello;
+  hello.worker_id = options.worker_id;
+  hello.target = options.target;
+  hello.slots = options.slots;
+  hello.toolchain = options.toolchain;
+  hello.machine = options.machine;
+  return hello;
+}
+
 }  // namespace
 
 Agent::Agent(common::DealerSocket socket, Pipeline& pipeline, AgentOptions options,
              const common::Clock& clock)
-    : socket_(std::move(socket)),
+    : link_(std::move(socket), hello_of(options), {options.hello_ms, options.heartbeat_ms}, clock),
       pipeline_(pipeline),
       options_(std::move(options)),
       clock_(clock),
-      blobs_(options_.blob_bytes_max),
-      heartbeat_ms_(options_.heartbeat_ms) {}
+      blobs_(options_.blob_bytes_max) {}
 
 Status Agent::run(int stop_fd) {
   // The descriptor stays readable: a drain of minutes that looked at it would never sleep.
   common::Poller working, draining;
   for (common::Poller* poller : {&working, &draining}) {
-    poller->watch(socket_);
+    poller->watch(link_.socket());
     poller->watch_fd(pipeline_.results_fd());
   }
   size_t stop = working.watch_fd(stop_fd);
@@ -68,7 +76,7 @@ Status Agent::step(common::Poller& poller, size_t stop) {
   if (!is_told && poller.ready(stop)) start_draining();
   say_goodbye();
   keep_in_touch();
-  flush();
+  link_.flush();
   if (options_.state != nullptr) show_state();
   return {};
 }
@@ -77,8 +85,8 @@ void Agent::show_state() const {
   AgentState& state = *options_.state;
   int64_t now_ns = clock_.now_ns();
   state.turned_ns = now_ns;
-  state.is_joined = welcomed_;
-  if (welcomed_) state.has_joined = true;
+  state.is_joined = link_.is_welcomed();
+  if (link_.is_welcomed()) state.has_joined = true;
   state.is_draining = draining_;
   state.leases = static_cast<uint32_t>(held_.size());
   if (!held_.empty()) {
@@ -89,25 +97,17 @@ void Agent::show_state() const {
 }
 
 int Agent::wait_ms() const {
-  int64_t next = clock_.now_ns() + 1'000 * kMs;
-  if (welcomed_) {
-    next = next_heartbeat_ns_;
-  } else if (connections_seen_ != 0) {
-    next = std::max(next_hello_ns_, clock_.now_ns() + 10 * kMs);
-  }
+  int64_t next = link_.next_ns();
   for (const auto& [lease, held] : held_) next = std::min(next, held.deadline_ns);
   if (draining_) next = std::min(next, clock_.now_ns() + 50 * kMs);
-  if (welcomed_ && !outbox_.empty()) next = std::min(next, clock_.now_ns() + 10 * kMs);
   return static_cast<int>(std::clamp<int64_t>((next - clock_.now_ns()) / kMs + 1, 0, 1'000));
 }
 
 Status Agent::receive() {
-  packets_.clear();
-  socket_.receive(packets_, kReceiveBatch);
-  for (const Result<Packet>& packet : packets_) {
+  for (const Result<Packet>& packet : link_.receive()) {
     if (packet.ok()) {
       LFARM_RETURN_IF_ERROR(on(*packet));
-    } else if (!welcomed_ && packet.error().code == Code::kUnsupported) {
+    } else if (!link_.is_welcomed() && packet.error().code == Code::kUnsupported) {
       return packet.error();
     } else {
       common::log_warning(cat("the coordinator sent something invalid: ", packet.error().message));
@@ -135,50 +135,38 @@ Status Agent::on(const Packet& packet) {
   } else if (const auto* request = std::get_if<common::BlobRequest>(&message)) {
     SharedBytes bytes = blobs_.find(request->digest);
     if (bytes) {
-      queue(common::Blob{request->digest}, std::move(bytes));
+      link_.queue(common::Blob{request->digest}, std::move(bytes));
     } else {
-      queue(common::BlobMissing{request->digest});
+      link_.queue(common::BlobMissing{request->digest});
     }
   } else if (const auto* refused = std::get_if<common::Refused>(&message)) {
     return on_refused(*refused);
   } else if (const auto* ping = std::get_if<common::Ping>(&message)) {
-    queue(common::Pong{ping->number});
+    link_.queue(common::Pong{ping->number});
   }
   return {};
 }
 
 void Agent::on_welcome(const common::Welcome& welcome) {
-  if (!welcomed_ || welcome.coordinator_id != coordinator_id_) {
-    common::log_info("joined a coordinator", {{"worker", options_.worker_id},
-                                              {"coordinator", welcome.coordinator_id},
-                                              {"tenant", welcome.tenant}});
-  }
   // Leases of an earlier coordinator are void to this one. Kept, they would fill slots that it
   // knows nothing of, and their revocation would never give it the credit for them.
-  if (!coordinator_id_.empty() && welcome.coordinator_id != coordinator_id_) {
+  if (link_.is_other_than(welcome.coordinator_id)) {
     for (const auto& [lease, entry] : held_) pipeline_.cancel(lease);
     held_.clear();
   }
-  coordinator_id_ = welcome.coordinator_id;
-  if (!socket_.protocol().holds(welcome.protocol_version)) {
-    return common::log_warning("the coordinator wants to speak a protocol that this side does not");
-  }
-  socket_.speak(welcome.protocol_version);
-  welcomed_ = true;
-  if (welcome.heartbeat_ms != 0) heartbeat_ms_ = welcome.heartbeat_ms;
-  next_heartbeat_ns_ = clock_.now_ns();
+  if (!link_.join(welcome)) return;
   uint32_t held = static_cast<uint32_t>(held_.size());
   std::set<Digest> missing;  // the requests were told to another connection
   for (const auto& [lease, entry] : held_)
     missing.insert(entry.missing.begin(), entry.missing.end());
-  for (const Digest& digest : missing) queue(common::BlobRequest{digest});
-  if (!draining_ && held < options_.slots) queue(common::Credit{options_.slots - held});
+  for (const Digest& digest : missing) link_.queue(common::BlobRequest{digest});
+  if (!draining_ && held < options_.slots) link_.queue(common::Credit{options_.slots - held});
 }
 
 void Agent::on_task(const common::Task& task) {
   if (held_.count(task.lease) != 0) return;
   if (draining_ || held_.size() >= options_.slots) {
-    return queue(common::LeaseReturned{task.lease});
+    return link_.queue(common::LeaseReturned{task.lease});
   }
   common::log_debug(
       "a task came",
@@ -201,7 +189,7 @@ void Agent::request(const Digest& digest) {
   bool asked = std::any_of(held_.begin(), held_.end(), [&](const auto& entry) {
     return entry.second.missing.count(digest) != 0;
   });
-  if (!asked) queue(common::BlobRequest{digest});
+  if (!asked) link_.queue(common::BlobRequest{digest});
 }
 
 void Agent::on_blob(const Digest& digest, const SharedBytes& bytes) {
@@ -225,11 +213,10 @@ void Agent::on_blob_missing(const Digest& digest) {
 
 Status Agent::on_refused(const common::Refused& refused) {
   if (refused.code == Code::kUnavailable) {  // it does not know this connection
-    welcomed_ = false;
-    next_hello_ns_ = clock_.now_ns();
+    link_.forget_welcome();
     return {};
   }
-  if (!welcomed_) {
+  if (!link_.is_welcomed()) {
     return common::Error{refused.code,
                          cat("the coordinator refused this worker: ", refused.message)};
   }
@@ -312,14 +299,14 @@ void Agent::answer(common::TaskResult result) {
           static_cast<uint64_t>(span.ms * 1e3);
     }
   }
-  queue(std::move(result));
-  if (!draining_) queue(common::Credit{1});
+  link_.queue(std::move(result));
+  if (!draining_) link_.queue(common::Credit{1});
 }
 
 void Agent::give_back(const TaskLease& lease) {
   held_.erase(lease);
-  queue(common::LeaseReturned{lease});
-  if (!draining_) queue(common::Credit{1});
+  link_.queue(common::LeaseReturned{lease});
+  if (!draining_) link_.queue(common::Credit{1});
 }
 
 void Agent::start_draining() {
@@ -340,56 +327,16 @@ void Agent::start_draining() {
 // When the last lease has gone, so has the worker.
 void Agent::say_goodbye() {
   if (!draining_ || !held_.empty() || said_goodbye_) return;
-  queue(common::WorkerBye{});
+  link_.queue(common::WorkerBye{});
   said_goodbye_ = true;
 }
 
 void Agent::keep_in_touch() {
-  int64_t now = clock_.now_ns();
-  bool connected = socket_.connection().ok();
-  uint64_t connections = socket_.counters().ready.load();
-  if (connections != connections_seen_) {  // the coordinator sees a new peer
-    connections_seen_ = connections;
-    welcomed_ = false;
-    next_hello_ns_ = now;
-  }
-  if (!connected) welcomed_ = false;  // what is sent now would arrive before the next hello
-  if (connected && !welcomed_ && now >= next_hello_ns_) say_hello();
-  if (welcomed_ && now >= next_heartbeat_ns_) {
-    common::Heartbeat heartbeat;
-    for (const auto& [lease, held] : held_) heartbeat.leases.push_back(lease);
-    queue(std::move(heartbeat));
-    next_heartbeat_ns_ = now + heartbeat_ms_ * kMs;
-  }
-}
-
-void Agent::say_hello() {
-  common::WorkerHello hello;
-  hello.worker_id = options_.worker_id;
-  hello.target = options_.target;
-  hello.slots = options_.slots;
-  hello.build = std::string(common::build_name());
-  hello.protocol_min = socket_.protocol().min;
-  hello.protocol_max = socket_.protocol().max;
-  hello.toolchain = options_.toolchain;
-  hello.machine = options_.machine;
-  socket_.speak(hello.protocol_min);
-  // A full queue is tried again with the next hello.
-  (void)socket_.send(hello);
-  next_hello_ns_ = clock_.now_ns() + options_.hello_ms * kMs;
-}
-
-void Agent::queue(common::Message message, SharedBytes blob) {
-  outbox_.push_back({std::move(message), std::move(blob)});
-}
-
-void Agent::flush() {
-  while (welcomed_ && !outbox_.empty()) {
-    if (socket_.send(outbox_.front().message, outbox_.front().blob) != common::SendOutcome::kSent) {
-      return;
-    }
-    outbox_.pop_front();
-  }
+  link_.keep_in_touch();
+  if (!link_.takes_heartbeat()) return;
+  common::Heartbeat heartbeat;
+  for (const auto& [lease, held] : held_) heartbeat.leases.push_back(lease);
+  link_.queue(std::move(heartbeat));
 }
 
 }  // namespace worker

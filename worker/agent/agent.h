@@ -2,7 +2,6 @@
 // results, and a clean good-bye.
 #pragma once
 
-#include <deque>
 #include <map>
 #include <set>
 #include <string>
@@ -10,8 +9,9 @@
 #include "common/base/clock.h"
 #include "common/wire/socket.h"
 #include "worker/agent/blob_cache.h"
+#include "worker/agent/coordinator_link.h"
 #include "worker/agent/observe/agent_state.h"
-#include "worker/agent/pipeline.h"
+#include "worker/agent/pipeline/pipeline.h"
 
 namespace worker {
 
@@ -73,29 +73,18 @@ class Agent {
   void say_goodbye();
   void keep_in_touch();
   void show_state() const;
-  void say_hello();
-  void queue(common::Message message, common::SharedBytes blob = {});
-  void flush();
   // Without a connection there is nobody to take leave of: the leases expire.
-  bool drained() const { return said_goodbye_ && (outbox_.empty() || !welcomed_); }
+  bool drained() const { return said_goodbye_ && !(link_.is_welcomed() && link_.has_unsent()); }
 
-  common::DealerSocket socket_;
+  CoordinatorLink link_;
   Pipeline& pipeline_;
   AgentOptions options_;
   const common::Clock& clock_;
   BlobCache blobs_;
   std::map<common::TaskLease, Held> held_;
-  std::deque<common::Packet> outbox_;  // waits for a welcome, or for room
-  uint64_t connections_seen_ = 0;
-  bool welcomed_ = false;
-  std::string coordinator_id_;
-  int64_t heartbeat_ms_;
-  int64_t next_hello_ns_ = 0;
-  int64_t next_heartbeat_ns_ = 0;
   bool draining_ = false;
   bool said_goodbye_ = false;
   int64_t drain_end_ns_ = 0;
-  std::vector<common::Result<common::Packet>> packets_;
 };
 
 }  // namespace worker

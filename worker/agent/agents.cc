@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "common/base/log.h"
-#include "worker/agent/pipeline_shares.h"
+#include "worker/agent/pipeline/pipeline_shares.h"
 
 namespace worker {
 

@@ -7,7 +7,7 @@
 #include "common/base/result.h"
 #include "common/wire/socket.h"
 #include "worker/agent/agent.h"
-#include "worker/agent/pipeline.h"
+#include "worker/agent/pipeline/pipeline.h"
 
 namespace worker {
 

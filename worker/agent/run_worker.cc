@@ -21,7 +21,7 @@
 #include "worker/agent/observe/deletion_cost.h"
 #include "worker/agent/observe/worker_web.h"
 #include "worker/agent/options.h"
-#include "worker/agent/pipeline.h"
+#include "worker/agent/pipeline/local_pipeline.h"
 #include "worker/agent/print_source.h"
 #include "worker/agent/take_key.h"
 #include "worker/compile/nvrtc_child.h"

@@ -378,11 +378,7 @@ class ExecutorChild {
     reply.outcome = TaskOutcome::kOk;
     reply.measure_ms = static_cast<double>(clock.now_ns() - start) * 1e-6;
     reply.prepare_ms = static_cast<double>((*executor)->prepare_ns()) * 1e-6;
-    reply.total_ns = measured->total_ns;
-    reply.spread_ns = measured->spread_ns;
-    reply.runs = measured->runs;
-    reply.disturbed = measured->disturbed;
-    reply.call_ns = std::move(measured->call_ns);
+    reply.measured = *std::move(measured);
     return reply;
   }
 
@@ -412,10 +408,8 @@ class ExecutorChild {
     }
     reply.outcome = TaskOutcome::kOk;
     reply.measure_ms = static_cast<double>(clock.now_ns() - start) * 1e-6;
-    reply.total_ns = compared->all[0].total_ns;
-    reply.spread_ns = compared->all[0].spread_ns;
-    reply.runs = compared->all[0].runs;
-    reply.disturbed = compared->disturbed;
+    reply.measured = compared->all[0];
+    reply.measured.disturbed = compared->disturbed;
     for (size_t k = 1; k < compared->all.size(); ++k) {
       const Ratio& ratio = compared->ratios[k];
       reply.rivals.push_back({compared->all[k].total_ns, compared->all[k].spread_ns, ratio.median,

@@ -9,16 +9,9 @@
 #include "common/base/result.h"
 #include "common/runtime/executor/executor.h"
 #include "common/wire/task.h"
+#include "worker/profile/measurement.h"
 
 namespace worker {
-
-struct Measurement {
-  uint64_t total_ns = 0;   // mean of the middle half
-  uint64_t spread_ns = 0;  // from the first to the third quartile
-  uint32_t runs = 0;
-  std::vector<uint64_t> call_ns;  // the same of each call; empty unless asked for
-  double disturbed = 0;           // share of samples in which something else ran
-};
 
 // Warms up, then runs `options.repetitions` times, or more when runs are so short that a timer
 // tick or an interrupt would decide, or fewer when the time is up or a run took longer than

@@ -133,11 +133,11 @@ Bytes encode(const ProfileReply& reply) {
   for (double value : {reply.max_error, reply.verify_ms, reply.measure_ms, reply.prepare_ms}) {
     w.f64(value);
   }
-  w.u64(reply.total_ns);
-  w.u64(reply.spread_ns);
-  w.u64(reply.runs);
-  w.bytes(std::as_bytes(std::span(reply.call_ns)));
-  w.f64(reply.disturbed);
+  w.u64(reply.measured.total_ns);
+  w.u64(reply.measured.spread_ns);
+  w.u64(reply.measured.runs);
+  w.bytes(std::as_bytes(std::span(reply.measured.call_ns)));
+  w.f64(reply.measured.disturbed);
   w.f64(reply.pace);
   w.u64(reply.rivals.size());
   for (const common::RivalReport& rival : reply.rivals) {
@@ -157,11 +157,11 @@ Result<ProfileReply> decode_reply(ByteView frame) {
   for (double* value : {&reply.max_error, &reply.verify_ms, &reply.measure_ms, &reply.prepare_ms}) {
     *value = r.f64();
   }
-  reply.total_ns = r.u64();
-  reply.spread_ns = r.u64();
-  reply.runs = static_cast<uint32_t>(r.u64());
-  reply.call_ns = read_numbers<uint64_t>(r);
-  reply.disturbed = r.f64();
+  reply.measured.total_ns = r.u64();
+  reply.measured.spread_ns = r.u64();
+  reply.measured.runs = static_cast<uint32_t>(r.u64());
+  reply.measured.call_ns = read_numbers<uint64_t>(r);
+  reply.measured.disturbed = r.f64();
   reply.pace = r.f64();
   reply.rivals.resize(std::min<size_t>(r.count(), common::kRivalsMax));
   for (common::RivalReport& rival : reply.rivals) {

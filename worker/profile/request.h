@@ -11,6 +11,7 @@
 #include "common/plan/plan.h"
 #include "common/wire/messages.h"
 #include "common/wire/task.h"
+#include "worker/profile/measurement.h"
 
 namespace worker {
 
@@ -53,15 +54,10 @@ struct ProfileReply {
   bool damaged = false;
   double max_error = 0;
   double verify_ms = 0, measure_ms = 0;
-  double prepare_ms = 0;  // what is computed once from the weights
-  uint64_t total_ns = 0;
-  uint64_t spread_ns = 0;
-  uint32_t runs = 0;
+  double prepare_ms = 0;                    // what is computed once from the weights
+  Measurement measured;                     // 0 ns for calls that do not run every time
   std::vector<common::RivalReport> rivals;  // of a comparison
-  double disturbed = 0;                     // as TaskReport's, as pace
-  double pace = 0;
-  // Of each call, 0 of those that do not run every time; empty when not measured one by one.
-  std::vector<uint64_t> call_ns;
+  double pace = 0;                          // as TaskReport's
 };
 
 common::Bytes encode(const ProfileRequest& request);

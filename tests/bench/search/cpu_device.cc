@@ -8,7 +8,7 @@
 
 #include "common/base/clock.h"
 #include "common/wire/ir_codec.h"
-#include "worker/agent/pipeline.h"
+#include "worker/agent/pipeline/local_pipeline.h"
 #include "worker/backend/backend.h"
 #include "worker/profile/executor_child.h"
 

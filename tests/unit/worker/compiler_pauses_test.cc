@@ -1,5 +1,5 @@
 // When compilers stand still for measurements.
-#include "worker/agent/compiler_pauses.h"
+#include "worker/agent/pipeline/compiler_pauses.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

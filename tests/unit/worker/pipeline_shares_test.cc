@@ -1,6 +1,6 @@
 // A worker of several coordinators: if these fail, one of them takes all slots, answers go to the
 // wrong one, or a coordinator that is away keeps the others waiting.
-#include "worker/agent/pipeline_shares.h"
+#include "worker/agent/pipeline/pipeline_shares.h"
 
 #include <gtest/gtest.h>
 

@@ -61,9 +61,9 @@ class ProfileFixture : public testing::Test {
   void expect_measured(const ProfileRequest& good, size_t calls) {
     ProfileReply reply = run(good);
     ASSERT_EQ(reply.outcome, common::TaskOutcome::kOk) << reply.message;
-    EXPECT_GE(reply.runs, 3u);
-    EXPECT_GT(reply.total_ns, 0u);
-    EXPECT_EQ(reply.call_ns.size(), calls);
+    EXPECT_GE(reply.measured.runs, 3u);
+    EXPECT_GT(reply.measured.total_ns, 0u);
+    EXPECT_EQ(reply.measured.call_ns.size(), calls);
     EXPECT_LT(reply.max_error, 1e-5);
     pid_t child = client_.child_pid();
     reply = run(good);

@@ -1,7 +1,7 @@
 // How long candidates may be compiled and may run.
 #include <gtest/gtest.h>
 
-#include "worker/agent/run_limits.h"
+#include "worker/agent/pipeline/run_limits.h"
 
 namespace worker {
 namespace {

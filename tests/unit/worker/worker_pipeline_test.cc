@@ -9,7 +9,7 @@
 #include "common/ir/hlir/builder.h"
 #include "common/ir/hlir/graph_hash.h"
 #include "common/wire/ir_codec.h"
-#include "worker/agent/pipeline.h"
+#include "worker/agent/pipeline/local_pipeline.h"
 #include "worker/backend/backend.h"
 #include "worker/profile/executor_child.h"
 

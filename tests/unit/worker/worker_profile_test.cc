@@ -141,7 +141,7 @@ TEST_F(ProfileTest, GoodCandidatesAreMeasured) { expect_measured(request("good")
 TEST_F(ProfileTest, PerKernelTimesOnlyWhenAskedFor) {
   ProfileRequest r = request("good");
   r.measure.per_kernel = false;
-  EXPECT_TRUE(run(r).call_ns.empty());
+  EXPECT_TRUE(run(r).measured.call_ns.empty());
 }
 
 TEST_F(ProfileTest, RivalsAreMeasuredInTurns) {
@@ -152,7 +152,7 @@ TEST_F(ProfileTest, RivalsAreMeasuredInTurns) {
   ProfileReply reply = run(r);
   ASSERT_EQ(reply.outcome, TaskOutcome::kOk) << reply.message;
   ASSERT_EQ(reply.rivals.size(), 2u);
-  EXPECT_GT(reply.total_ns, 15'000'000u);
+  EXPECT_GT(reply.measured.total_ns, 15'000'000u);
   EXPECT_GT(reply.rivals[0].speedup_low, 10);
   EXPECT_LT(reply.rivals[1].speedup, 2);
   EXPECT_GT(reply.rivals[1].speedup, 0.5);
@@ -172,7 +172,7 @@ TEST_F(ProfileTest, SlowCandidatesAreGivenUp) {
   r.measure.repetitions = 50;
   ProfileReply reply = run(r);
   EXPECT_EQ(reply.outcome, TaskOutcome::kOk) << reply.message;
-  EXPECT_LE(reply.runs, 2u);
+  EXPECT_LE(reply.measured.runs, 2u);
 }
 
 // The first run of a microsecond's program takes ten times as long as the others.
@@ -181,7 +181,7 @@ TEST_F(ProfileTest, ShortCandidatesAreMeasuredBeforeTheyAreGivenUp) {
   r.measure.give_up_ns = 1;
   ProfileReply reply = run(r);
   EXPECT_EQ(reply.outcome, TaskOutcome::kOk) << reply.message;
-  EXPECT_GE(reply.runs, 3u);
+  EXPECT_GE(reply.measured.runs, 3u);
 }
 
 TEST_F(ProfileTest, WrongOutputsAreFound) {
@@ -203,16 +203,16 @@ TEST_F(ProfileTest, SeveralSizesAreMeasuredByTheirWeights) {
   r.measure.sizes = {{{37}, 0.75}, {{2048}, 0.25}};
   ProfileReply reply = run(r);
   ASSERT_EQ(reply.outcome, TaskOutcome::kOk) << reply.message;
-  EXPECT_GT(reply.total_ns, 4'500'000u) << "a quarter of 20 ms";
-  EXPECT_LT(reply.total_ns, 15'000'000u);
-  ASSERT_EQ(reply.call_ns.size(), 1u);
-  EXPECT_GT(reply.call_ns[0], 4'500'000u);
-  EXPECT_GE(reply.runs, 4u) << "of both sizes";
+  EXPECT_GT(reply.measured.total_ns, 4'500'000u) << "a quarter of 20 ms";
+  EXPECT_LT(reply.measured.total_ns, 15'000'000u);
+  ASSERT_EQ(reply.measured.call_ns.size(), 1u);
+  EXPECT_GT(reply.measured.call_ns[0], 4'500'000u);
+  EXPECT_GE(reply.measured.runs, 4u) << "of both sizes";
   // A run of 20 ms is not too slow where it counts for 5.
   r.measure.give_up_ns = 10'000'000;
-  EXPECT_EQ(run(r).call_ns.size(), 1u);
+  EXPECT_EQ(run(r).measured.call_ns.size(), 1u);
   r.measure.give_up_ns = 2'000'000;
-  EXPECT_TRUE(run(r).call_ns.empty());
+  EXPECT_TRUE(run(r).measured.call_ns.empty());
 }
 
 TEST_F(ProfileTest, RivalsAreComparedAtAllSizes) {
@@ -617,13 +617,13 @@ TEST(Requests, RepliesSurviveTheWireAndDamageIsFound) {
   reply.outcome = TaskOutcome::kOk;
   reply.message = "fine";
   reply.max_error = 0.5;
-  reply.call_ns = {1, 2, 3};
+  reply.measured.call_ns = {1, 2, 3};
   common::Bytes bytes = encode(reply);
   auto back = decode_reply(bytes);
   ASSERT_TRUE(back.ok());
   EXPECT_EQ(back->message, "fine");
   EXPECT_EQ(back->max_error, 0.5);
-  EXPECT_EQ(back->call_ns, (std::vector<uint64_t>{1, 2, 3}));
+  EXPECT_EQ(back->measured.call_ns, (std::vector<uint64_t>{1, 2, 3}));
   for (size_t size = 0; size < bytes.size(); ++size) {
     EXPECT_FALSE(decode_reply(common::ByteView(bytes).first(size)).ok());
   }

@@ -1,4 +1,4 @@
-#include "worker/agent/compiler_pauses.h"
+#include "worker/agent/pipeline/compiler_pauses.h"
 
 #include <chrono>
 

@@ -1,4 +1,4 @@
-#include "worker/agent/pipeline.h"
+#include "worker/agent/pipeline/local_pipeline.h"
 
 #include <algorithm>
 
@@ -7,7 +7,7 @@
 #include "common/ir/llir/load_time.h"
 #include "common/schedule/kernel_nest.h"
 #include "common/wire/ir_codec.h"
-#include "worker/agent/run_limits.h"
+#include "worker/agent/pipeline/run_limits.h"
 #include "worker/codegen/remembering_generator.h"
 
 namespace worker {
@@ -17,9 +17,6 @@ using common::TaskLease;
 using common::TaskOutcome;
 
 namespace {
-
-// Compiled jobs that wait for the device: one is enough to keep it busy.
-constexpr size_t kCompiledMax = 2;
 
 JobResult ended(const TaskLease& lease, TaskOutcome outcome, std::string message) {
   JobResult result;
@@ -55,15 +52,15 @@ common::TaskReport report_of(const BuiltPlan& built, const ProfileReply& reply) 
   common::TaskReport report;
   report.kernels = built.plan.kernels;
   report.objects = built.plan.objects;
-  report.kernel_ns = kernel_times(built.plan, reply.call_ns);
-  report.total_ns = reply.total_ns;
-  report.spread_ns = reply.spread_ns;
-  report.runs = reply.runs;
+  report.kernel_ns = kernel_times(built.plan, reply.measured.call_ns);
+  report.total_ns = reply.measured.total_ns;
+  report.spread_ns = reply.measured.spread_ns;
+  report.runs = reply.measured.runs;
   report.compile_ms = built.compile_ms;
   for (const KernelBuild& kernel : built.kernels) report.kernels_compiled += !kernel.cached;
   report.max_error = reply.max_error;
   report.rivals = reply.rivals;
-  report.disturbed = reply.disturbed;
+  report.disturbed = reply.measured.disturbed;
   report.pace = reply.pace;
   report.detail = cat("verified in ", static_cast<int64_t>(reply.verify_ms), " ms, measured in ",
                       static_cast<int64_t>(reply.measure_ms), " ms; weights prepared in ",
@@ -89,12 +86,7 @@ LocalPipeline::LocalPipeline(PipelineOptions options,
 }
 
 LocalPipeline::~LocalPipeline() {
-  {
-    std::lock_guard lock(mutex_);
-    stop_ = true;
-    if (executor_ != nullptr) executor_->interrupt();
-  }
-  changed_.notify_all();
+  jobs_.stop();
   compile_thread_.join();
   run_thread_.join();
 }
@@ -103,86 +95,16 @@ int64_t LocalPipeline::left_ms(int64_t deadline_ns) const {
   return std::clamp<int64_t>((deadline_ns - clock_.now_ns()) / 1'000'000, 0, 86'400'000);
 }
 
-void LocalPipeline::submit(Job job) {
-  {
-    std::lock_guard lock(mutex_);
-    waiting_.push_back({std::move(job), clock_.now_ns()});
-  }
-  changed_.notify_all();
-}
-
-bool LocalPipeline::cancel(const TaskLease& lease) {
-  std::lock_guard lock(mutex_);
-  std::erase_if(results_, [&](const JobResult& r) { return r.message.lease == lease; });
-  size_t unstarted =
-      std::erase_if(waiting_, [&](const Waiting& one) { return one.job.lease == lease; });
-  std::erase_if(compiled_, [&](const auto& job) { return job->lease == lease; });
-  if (active_.erase(lease) != 0 && running_ == lease && executor_ != nullptr) {
-    executor_->interrupt();
-  }
-  changed_.notify_all();  // there may be room for another compiled job
-  return unstarted != 0;
-}
-
-std::vector<TaskLease> LocalPipeline::cancel_waiting() {
-  std::lock_guard lock(mutex_);
-  std::vector<TaskLease> leases;
-  for (const Waiting& one : waiting_) leases.push_back(one.job.lease);
-  for (const auto& job : compiled_) leases.push_back(job->lease);
-  waiting_.clear();
-  compiled_.clear();
-  for (auto it = active_.begin(); it != active_.end();) {
-    if (*it == running_) {
-      ++it;
-    } else {
-      leases.push_back(*it);
-      it = active_.erase(it);
-    }
-  }
-  return leases;
-}
-
-std::vector<JobResult> LocalPipeline::take_results() {
-  std::lock_guard lock(mutex_);
-  results_ready_.clear();
-  return std::exchange(results_, {});
-}
-
-// Drops the result of a job that was cancelled meanwhile.
-void LocalPipeline::deliver(JobResult result) {
-  std::lock_guard lock(mutex_);
-  if (active_.erase(result.message.lease) == 0) return;
-  results_.push_back(std::move(result));
-  results_ready_.wake();
-}
-
 void LocalPipeline::compile_loop() {
-  while (true) {
-    Waiting waiting;
-    {
-      std::unique_lock lock(mutex_);
-      changed_.wait(
-          lock, [&] { return stop_ || (!waiting_.empty() && compiled_.size() < kCompiledMax); });
-      if (stop_) return;
-      waiting = std::move(waiting_.front());
-      waiting_.pop_front();
-      active_.insert(waiting.job.lease);
-    }
-    TaskLease lease = waiting.job.lease;
+  while (std::optional<WaitingJob> waiting = jobs_.next_to_compile()) {
     if (pauses_ != nullptr) pauses_->begin();
-    std::unique_ptr<Compiled> compiled = compile(std::move(waiting));
+    std::unique_ptr<CompiledJob> compiled = compile(*std::move(waiting));
     if (pauses_ != nullptr) pauses_->end();
-    if (compiled == nullptr) continue;
-    {
-      std::lock_guard lock(mutex_);
-      if (active_.erase(lease) == 0) continue;  // cancelled meanwhile
-      compiled_.push_back(std::move(compiled));
-    }
-    changed_.notify_all();
+    if (compiled != nullptr) jobs_.add_compiled(std::move(compiled));
   }
 }
 
-std::unique_ptr<LocalPipeline::Compiled> LocalPipeline::compile(Waiting waiting) {
+std::unique_ptr<CompiledJob> LocalPipeline::compile(WaitingJob waiting) {
   Job& job = waiting.job;
   int64_t start_ns = clock_.now_ns();
   TaskSpans spans(job.received_ns);
@@ -194,12 +116,12 @@ std::unique_ptr<LocalPipeline::Compiled> LocalPipeline::compile(Waiting waiting)
     result.message.busy_ms = static_cast<double>(now_ns - start_ns) * 1e-6;
     spans.add("compile", start_ns, now_ns);
     result.message.spans = spans.take();
-    deliver(std::move(result));
+    jobs_.deliver(std::move(result));
     return nullptr;
   };
   auto payload = common::decode_task_payload(job.payload);
   if (!payload.ok()) return refuse(TaskOutcome::kInfra, payload.error().message);
-  auto compiled = std::make_unique<Compiled>();
+  auto compiled = std::make_unique<CompiledJob>();
   compiled->lease = job.lease;
   compiled->deadline_ns = job.deadline_ns;
   compiled->payload = std::move(payload).value();
@@ -237,24 +159,7 @@ void LocalPipeline::run_loop() {
   ExecutorClient executor(options_.executor_command, options_.sandbox);
   common::Status started = executor.warm_up();
   if (!started.ok()) common::log_error(started.error().message);
-  while (true) {
-    std::unique_ptr<Compiled> job;
-    {
-      std::unique_lock lock(mutex_);
-      executor_ = &executor;
-      running_ = {};
-      changed_.wait(lock, [&] { return stop_ || !compiled_.empty(); });
-      if (stop_) {
-        executor_ = nullptr;
-        return;
-      }
-      job = std::move(compiled_.front());
-      compiled_.pop_front();
-      active_.insert(job->lease);
-      running_ = job->lease;
-      executor.clear_interrupt();
-    }
-    changed_.notify_all();
+  while (std::unique_ptr<CompiledJob> job = jobs_.next_to_run(executor)) {
     int64_t start_ns = clock_.now_ns();
     ProfileReply reply;
     JobResult result = run(executor, *job, &reply);
@@ -264,11 +169,11 @@ void LocalPipeline::run_loop() {
     job->spans.add("wait", job->since_ns, start_ns);
     job->spans.add_run(start_ns, end_ns, reply.verify_ms, reply.measure_ms);
     result.message.spans = job->spans.take();
-    deliver(std::move(result));
+    jobs_.deliver(std::move(result));
   }
 }
 
-JobResult LocalPipeline::run(ExecutorClient& executor, Compiled& job, ProfileReply* replied) {
+JobResult LocalPipeline::run(ExecutorClient& executor, CompiledJob& job, ProfileReply* replied) {
   ProfileRequest request;
   request.graph = job.payload.graph;
   request.plan = job.built.plan;

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "common/wire/context.h"
-#include "worker/agent/pipeline.h"
+#include "worker/agent/pipeline/pipeline.h"
 
 namespace worker {
 

@@ -1,4 +1,4 @@
-#include "worker/agent/run_limits.h"
+#include "worker/agent/pipeline/run_limits.h"
 
 #include <algorithm>
 

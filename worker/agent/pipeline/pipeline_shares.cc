@@ -1,4 +1,4 @@
-#include "worker/agent/pipeline_shares.h"
+#include "worker/agent/pipeline/pipeline_shares.h"
 
 #include <algorithm>
 #include <utility>
