@@ -1,5 +1,5 @@
 // Sums of products of rows that lie in inputs, against the reference interpreter.
-#include "attention_cases.h"
+#include "codegen_testing.h"
 
 namespace testing_codegen {
 namespace {

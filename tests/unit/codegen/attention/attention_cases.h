@@ -1,7 +1,7 @@
 // Attention as test cases state it: sizes, a mask and roundings make a body for the template.
 #pragma once
 
-#include "codegen_testing.h"
+#include "tests/unit/codegen/codegen_testing.h"
 
 namespace testing_codegen {
 
