@@ -11,7 +11,8 @@ target_compile_options(lfarm-coordinator-scripted PRIVATE ${LFARM_WARNINGS})
 target_include_directories(lfarm-coordinator-scripted PRIVATE ${CMAKE_SOURCE_DIR})
 target_link_libraries(lfarm-coordinator-scripted PRIVATE lfarm_coordinator_service_command)
 lfarm_test(service LABEL farm
-  SOURCES service/service_test.cc ${service_support} COMPONENTS ${service_components})
+  SOURCES service/service_test.cc service/service_search_test.cc service/service_workers_test.cc ${service_support}
+  COMPONENTS ${service_components})
 lfarm_test(loop_reads LABEL farm
   SOURCES service/loop_reads_test.cc ${service_support} COMPONENTS ${service_components} cache/store)
 lfarm_test(service_machines LABEL farm
