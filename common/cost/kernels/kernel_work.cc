@@ -150,9 +150,9 @@ AttentionSize attention_size(const Kernel& kernel, const AttentionForm& form,
   };
   AttentionSize size;
   size.rows = size_of(form.size(form.rows), symbols);
-  size.normalises_first =
-      !form.scales_rows || schedule_value(kernel.schedule, Template::kAttention, "online") == 0;
-  size.rounds = form.rounds_to.has_value() &&
+  size.normalises_first = !form.weights.scales_rows ||
+                          schedule_value(kernel.schedule, Template::kAttention, "online") == 0;
+  size.rounds = form.weights.rounds_to.has_value() &&
                 schedule_value(kernel.schedule, Template::kAttention, "online") != 0;
   size.seen = visible_share(form, symbols);
   auto operations = [&](NodeId product, int operand) {
@@ -272,7 +272,7 @@ double effort(const KernelProfile& profile) {
 
 double visible_share(const AttentionForm& form, const std::vector<int64_t>& symbols) {
   constexpr int64_t kSamples = 8;
-  if (!form.keeps_zero || (form.first.empty() && form.last.empty())) return 1;
+  if (!form.weights.keeps_zero || (form.hidden.first.empty() && form.hidden.last.empty())) return 1;
   int64_t keys = form.label_size[static_cast<size_t>(form.key)].evaluate(symbols);
   double seen = 0;
   for (int64_t k = 0; k < kSamples; ++k) {
@@ -282,8 +282,8 @@ double visible_share(const AttentionForm& form, const std::vector<int64_t>& symb
       indices[static_cast<size_t>(label)] = size * (2 * k + 1) / (2 * kSamples);
     }
     int64_t first = 0, last = keys - 1;
-    for (const Expr& e : form.first) first = std::max(first, e.evaluate(symbols, indices));
-    for (const Expr& e : form.last) last = std::min(last, e.evaluate(symbols, indices));
+    for (const Expr& e : form.hidden.first) first = std::max(first, e.evaluate(symbols, indices));
+    for (const Expr& e : form.hidden.last) last = std::min(last, e.evaluate(symbols, indices));
     seen += static_cast<double>(std::max<int64_t>(0, last + 1 - first));
   }
   return seen / static_cast<double>(std::max<int64_t>(1, keys) * kSamples);

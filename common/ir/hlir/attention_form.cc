@@ -307,9 +307,9 @@ class Finder {
     const auto& c = attr<ContractAttr>(product);
     NodeId values = product.operands[at(1 - form_.probabilities)];
     dependencies(values, label_indices(form_.probabilities == 0 ? c.b : c.a));
-    form_.scales_rows = scales_rows(probabilities, indices, nullptr);
-    if (!form_.scales_rows) find_rounding(probabilities, indices);
-    form_.keeps_zero = form_.scales_rows || keeps_zero(probabilities);
+    form_.weights.scales_rows = scales_rows(probabilities, indices, nullptr);
+    if (!form_.weights.scales_rows) find_rounding(probabilities, indices);
+    form_.weights.keeps_zero = form_.weights.scales_rows || keeps_zero(probabilities);
     note_hidden(exponents, row_);
     note_members();
     note_masks(exponents);
@@ -350,7 +350,8 @@ class Finder {
   void find_rounding(NodeId probabilities, const Indices& indices) {
     std::set<DType> rounded;
     if (!scales_rows(probabilities, indices, &rounded)) return;
-    if (rounded.size() == 1 && is_half(*rounded.begin())) form_.rounds_to = *rounded.begin();
+    if (rounded.size() == 1 && is_half(*rounded.begin()))
+      form_.weights.rounds_to = *rounded.begin();
   }
 
   bool keeps_zero(NodeId id) const {
@@ -393,8 +394,8 @@ class Finder {
     Expr key = Expr::index(form_.key);
     bool is_first = slope.is_constant(1) && !uses_key(e - key);
     bool is_last = slope.is_constant(-1) && !uses_key(e + key);
-    if (is_first) form_.first.push_back(key - e);
-    if (is_last) form_.last.push_back(e + key);
+    if (is_first) form_.hidden.first.push_back(key - e);
+    if (is_last) form_.hidden.last.push_back(e + key);
     return is_first || is_last;
   }
 
@@ -466,11 +467,11 @@ class Finder {
       if (!hidden || *hidden > AttentionForm::kHiddenScore ||
           uniform(node.operands[at(3 - side)]) != 0.0)
         continue;
-      std::vector<Expr> first = form_.first, last = form_.last;
+      std::vector<Expr> first = form_.hidden.first, last = form_.hidden.last;
       bool is_exact = note_condition(node.operands[0], indices, side == 2);
       if (every_row_sees_a_key()) return is_exact;
-      form_.first = std::move(first);
-      form_.last = std::move(last);
+      form_.hidden.first = std::move(first);
+      form_.hidden.last = std::move(last);
     }
     return std::nullopt;
   }
@@ -478,13 +479,13 @@ class Finder {
   bool every_row_sees_a_key() const {
     const Expr& keys = form_.label_size[at(form_.key)];
     auto holds = [&](const Expr& e) { return bounds_.provably_non_negative(e); };
-    for (const Expr& first : form_.first) {
+    for (const Expr& first : form_.hidden.first) {
       if (!holds(keys - 1 - first)) return false;
-      for (const Expr& last : form_.last) {
+      for (const Expr& last : form_.hidden.last) {
         if (!holds(last - first)) return false;
       }
     }
-    return std::all_of(form_.last.begin(), form_.last.end(), holds);
+    return std::all_of(form_.hidden.last.begin(), form_.hidden.last.end(), holds);
   }
 
   bool is_positional(NodeId id) const {
@@ -506,7 +507,7 @@ class Finder {
       for (size_t side : {0, 1}) {
         NodeId mask = node.operands[side], scores = node.operands[1 - side];
         if (holds_scores(mask) || !holds_scores(scores) || uniform(mask)) continue;
-        form_.masks.push_back({mask, true, false, is_positional(mask)});
+        form_.hidden.masks.push_back({mask, true, false, is_positional(mask)});
         note_masks(scores);
       }
     }
@@ -514,7 +515,7 @@ class Finder {
     for (int side : {1, 2}) {
       if (uniform(node.operands[at(side)]) != -HUGE_VAL) continue;
       NodeId condition = node.operands[0];
-      form_.masks.push_back({condition, false, side == 1, is_positional(condition)});
+      form_.hidden.masks.push_back({condition, false, side == 1, is_positional(condition)});
       note_masks(node.operands[at(3 - side)]);
     }
   }

@@ -23,6 +23,30 @@ struct AttentionForm {
   // Added to a score of up to 1e30 leaves nothing of it.
   static constexpr double kHiddenScore = -1e38;
 
+  // What f makes of a row's probabilities: the weights of its values.
+  struct Weights {
+    // The same multiple of every probability, so that a row may be normalised after the product.
+    bool scales_rows = false;
+    // Probabilities rounded to this half-precision type, and otherwise such a multiple.
+    std::optional<DType> rounds_to;
+    // A probability of 0 stays 0, so that keys which no row sees may be left out.
+    bool keeps_zero = false;
+  };
+  struct Mask {
+    NodeId node = 0;
+    bool is_added = false;
+    bool hides = false;
+    bool is_positional = false;  // it hides a key exactly where `first` and `last` do
+  };
+  struct HiddenKeys {
+    // A key is hidden from a row unless it is at least each of `first` and at most each of `last`:
+    // expressions over i<label>.
+    std::vector<Expr> first, last;
+    // What hides keys besides, as data says: a key is hidden from a row where an added mask is as
+    // low as kHiddenScore, or where a condition is `hides`, as long as the row sees another.
+    std::vector<Mask> masks;
+  };
+
   NodeId product = 0;
   NodeId softmax = 0;
   NodeId scores = 0;               // a kContract
@@ -32,25 +56,8 @@ struct AttentionForm {
   std::vector<Expr> label_size;
   std::vector<int> batch, rows, columns;  // in the order of the product's axes
   int key = 0;
-  // f is the same multiple of every probability in a row, so a row may be normalised after the
-  // product.
-  bool scales_rows = false;
-  // f rounds a probability to this half-precision type, and is otherwise such a multiple.
-  std::optional<DType> rounds_to;
-  // A probability of 0 stays 0, so that keys which no row sees may be left out.
-  bool keeps_zero = false;
-  // A key is hidden from a row unless it is at least each of `first` and at most each of `last`:
-  // expressions over i<label>.
-  std::vector<Expr> first, last;
-  // What hides keys besides, as data says: a key is hidden from a row where an added mask is as low
-  // as kHiddenScore, or where a condition is `hides`, as long as the row sees another.
-  struct Mask {
-    NodeId node = 0;
-    bool is_added = false;
-    bool hides = false;
-    bool is_positional = false;  // it hides a key exactly where `first` and `last` do
-  };
-  std::vector<Mask> masks;
+  Weights weights;
+  HiddenKeys hidden;
   // What must be computed in place, from the scores up to the product, these two included.
   std::vector<NodeId> members;
   // What must be stored, because no loop over keys can hold it: none in a kernel's body.

@@ -130,8 +130,8 @@ TEST(AttentionSearch, AWindowIsReadAndNothingElse) {
       if (kernel.form != Template::kAttention) continue;
       auto form = common::attention_form(kernel.body);
       ASSERT_TRUE(form.has_value());
-      EXPECT_EQ(form->last.size(), 1U);
-      EXPECT_EQ(form->first.size(), window == 0 ? 0U : 1U);
+      EXPECT_EQ(form->hidden.last.size(), 1U);
+      EXPECT_EQ(form->hidden.first.size(), window == 0 ? 0U : 1U);
       predicted[window == 0 ? 0 : 1] = predict_ns(kernel, {}, common::device_terms({"cpu"}));
     }
   }

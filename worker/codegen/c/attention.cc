@@ -150,8 +150,8 @@ class AttentionEmitter {
   // [lo, hi): the keys that some row of the unit sees.
   void find_range() {
     std::string keys = writer_.rare_text(z_.key_count);
-    bool limited = !form_.first.empty() || !form_.last.empty();
-    if (!limited || !form_.keeps_zero) {
+    bool limited = !form_.hidden.first.empty() || !form_.hidden.last.empty();
+    if (!limited || !form_.weights.keeps_zero) {
       writer_.line(cat("const int64_t lo = 0, hi = ", keys, ";"));
       return;
     }
@@ -167,8 +167,8 @@ class AttentionEmitter {
         writer_.line(cat(name, " = ", pick, "(", name, ", ", writer_.rare_text(here), ");"));
       }
     };
-    limit(form_.first, "first", "lf_max_i64");
-    limit(form_.last, "last", "lf_min_i64");
+    limit(form_.hidden.first, "first", "lf_max_i64");
+    limit(form_.hidden.last, "last", "lf_min_i64");
     writer_.line("lo = lf_min_i64(lo, first);");
     writer_.line("hi = lf_max_i64(hi, last + 1);");
     close_rows();

@@ -57,7 +57,7 @@ AttentionSizes attention_sizes(const AttentionForm& form, int64_t depth, DType d
   problem.k_size = s.keys;
   s.product = choose_tile(problem, {}, vector_bytes);
   s.lanes = s.scores.lanes;
-  s.online = form.scales_rows && given("online") != 0;
+  s.online = form.weights.scales_rows && given("online") != 0;
   return s;
 }
 

@@ -14,24 +14,24 @@ TEST(AttentionForm, SaysWhichMasksArePositions) {
     Graph body = canonical(Builder(a).build());
     auto form = attention_form(body);
     ASSERT_TRUE(form.has_value());
-    ASSERT_EQ(form->masks.size(), 1u);
+    ASSERT_EQ(form->hidden.masks.size(), 1u);
     bool is_positional = mask != Mask::kBias && mask != Mask::kGiven;
-    EXPECT_EQ(form->masks[0].is_positional, is_positional) << static_cast<int>(mask);
-    EXPECT_FALSE(form->rounds_to.has_value());
+    EXPECT_EQ(form->hidden.masks[0].is_positional, is_positional) << static_cast<int>(mask);
+    EXPECT_FALSE(form->weights.rounds_to.has_value());
     // Exported models round scores once more where the mask was added.
     a.half = a.rounds_masked = true;
     form = attention_form(canonical(Builder(a).build()));
     ASSERT_TRUE(form.has_value());
-    ASSERT_EQ(form->masks.size(), 1u);
-    EXPECT_EQ(form->masks[0].is_positional, is_positional) << static_cast<int>(mask);
-    EXPECT_EQ(form->last.empty(), !is_positional);
+    ASSERT_EQ(form->hidden.masks.size(), 1u);
+    EXPECT_EQ(form->hidden.masks[0].is_positional, is_positional) << static_cast<int>(mask);
+    EXPECT_EQ(form->hidden.last.empty(), !is_positional);
   }
   Attention a;
   a.half = a.rounded = true;
   auto form = attention_form(canonical(Builder(a).build()));
   ASSERT_TRUE(form.has_value());
-  EXPECT_EQ(form->rounds_to, DType::kBfloat16);
-  EXPECT_FALSE(form->scales_rows);
+  EXPECT_EQ(form->weights.rounds_to, DType::kBfloat16);
+  EXPECT_FALSE(form->weights.scales_rows);
 }
 
 TEST(AttentionForm, NamesWhatItFinds) {
@@ -45,21 +45,21 @@ TEST(AttentionForm, NamesWhatItFinds) {
   EXPECT_EQ(form->rows.size(), 2U);
   EXPECT_EQ(form->size(form->rows), Expr(15));
   EXPECT_EQ(form->label_size[static_cast<size_t>(form->key)], Expr(7));
-  EXPECT_EQ(form->first.size(), 1U);
-  EXPECT_EQ(form->last.size(), 1U);
-  EXPECT_TRUE(form->scales_rows);
+  EXPECT_EQ(form->hidden.first.size(), 1U);
+  EXPECT_EQ(form->hidden.last.size(), 1U);
+  EXPECT_TRUE(form->weights.scales_rows);
   a.rounded = true;
   form = attention_form(Builder(a).build());
   ASSERT_TRUE(form.has_value());
-  EXPECT_FALSE(form->scales_rows);
-  EXPECT_TRUE(form->keeps_zero);
+  EXPECT_FALSE(form->weights.scales_rows);
+  EXPECT_TRUE(form->weights.keeps_zero);
   for (Mask mask : {Mask::kNone, Mask::kBias, Mask::kGiven}) {
     a.mask = mask;
     form = attention_form(Builder(a).build());
     ASSERT_TRUE(form.has_value());
-    ASSERT_EQ(form->masks.size(), mask == Mask::kNone ? 0U : 1U);
+    ASSERT_EQ(form->hidden.masks.size(), mask == Mask::kNone ? 0U : 1U);
     if (mask == Mask::kNone) continue;
-    EXPECT_EQ(form->masks[0].is_added, mask == Mask::kBias);
+    EXPECT_EQ(form->hidden.masks[0].is_added, mask == Mask::kBias);
   }
 }
 
@@ -70,13 +70,13 @@ TEST(AttentionForm, AnAddedMaskHidesOnlyFromRowsThatSeeSomething) {
   a.rows = a.keys = 7;
   auto form = attention_form(Builder(a).build());
   ASSERT_TRUE(form.has_value());
-  EXPECT_EQ(form->first.size(), 1U);
-  EXPECT_EQ(form->last.size(), 1U);
+  EXPECT_EQ(form->hidden.first.size(), 1U);
+  EXPECT_EQ(form->hidden.last.size(), 1U);
   a.rows = 12;
   form = attention_form(Builder(a).build());
   ASSERT_TRUE(form.has_value());
-  EXPECT_TRUE(form->first.empty());
-  EXPECT_TRUE(form->last.empty());
+  EXPECT_TRUE(form->hidden.first.empty());
+  EXPECT_TRUE(form->hidden.last.empty());
 }
 
 // A softmax along the rows, or of what is no contraction, is not attention.

@@ -39,7 +39,8 @@ Result<GpuFunction> CudaAttentionBlock::run(const Schedule& schedule, const Cuda
   if (!choose_sizes(schedule, machine)) {
     return common::unsupported("an attention's rows do not fit into shared memory");
   }
-  online_ = form_.scales_rows && schedule_value(schedule, Template::kAttention, "online") != 0;
+  online_ =
+      form_.weights.scales_rows && schedule_value(schedule, Template::kAttention, "online") != 0;
   GpuFunction function;
   Expr units = begin(function);
   load_queries();
@@ -117,8 +118,8 @@ std::string CudaAttentionBlock::shared_loop(int64_t count) {
 
 void CudaAttentionBlock::find_range() {
   std::string keys = writer_.rare_text(key_size_);
-  bool limited = !form_.first.empty() || !form_.last.empty();
-  if (!limited || !form_.keeps_zero) {
+  bool limited = !form_.hidden.first.empty() || !form_.hidden.last.empty();
+  if (!limited || !form_.weights.keeps_zero) {
     lines(cat("const int64_t lo = 0, hi = ", keys, ";"));
     return;
   }

@@ -99,7 +99,7 @@ class DecodeAttention final : public CudaAttentionRows {
   std::string early_text(int64_t splits, const CudaMachine& machine) {
     choose_splits(splits, step_, machine);
     find_steps();
-    bool is_known = !reads_masks_ && form_.first.empty() && form_.last.empty();
+    bool is_known = !reads_masks_ && form_.hidden.first.empty() && form_.hidden.last.empty();
     if (!is_known || !lies_in_one(keys_) || !lies_in_one(values_)) return "";
     lines("const int tid = threadIdx.x;\nconst int64_t m0 = 0;");
     bind_batch(cat("(int64_t)blockIdx.x / ", splits_));
@@ -167,8 +167,8 @@ class DecodeAttention final : public CudaAttentionRows {
   void find_steps() {
     bool is_known = key_size_.is_constant();
     int64_t steps = is_known ? (key_size_.constant() + splits_ * step_ - 1) / (splits_ * step_) : 0;
-    reads_masks_ = (!is_known || steps >= kStepsToFind) && !form_.masks.empty();
-    bool finds = reads_masks_ || !form_.first.empty() || !form_.last.empty();
+    reads_masks_ = (!is_known || steps >= kStepsToFind) && !form_.hidden.masks.empty();
+    bool finds = reads_masks_ || !form_.hidden.first.empty() || !form_.hidden.last.empty();
     is_whole_ = is_known && !finds && key_size_.constant() > 0 && key_size_.constant() % step_ == 0;
     is_one_step_ = is_whole_ && steps == 1;
   }
@@ -313,7 +313,7 @@ class DecodeAttention final : public CudaAttentionRows {
 
   // What masks add to a lane's scores, or whether they hide them, is loaded with the keys.
   void declare_masks() {
-    for (const AttentionForm::Mask& mask : form_.masks) {
+    for (const AttentionForm::Mask& mask : form_.hidden.masks) {
       const common::Node& node = body_.node(mask.node);
       if (!reads_memory(mask.node)) continue;
       lines(cat(common::c_value_type(node.dtype), " mask", masks_.size(), "[4];"));
@@ -472,7 +472,7 @@ bool cuda_attention_is_decode(const Graph& body, const AttentionForm& form,
   CodeWriter writer(body.symbols);
   AttentionOperands operands(body, form, writer);
   bool is_online =
-      form.scales_rows && schedule_value(schedule, Template::kAttention, "online") != 0;
+      form.weights.scales_rows && schedule_value(schedule, Template::kAttention, "online") != 0;
   bool counts =
       common::Bounds(body.symbols, {}).upper(form.label_size[static_cast<size_t>(form.key)]) <=
       kKeysMax;

@@ -109,7 +109,7 @@ class FlashAttention final : public CudaAttentionScores {
     lines("lf_cp_async_commit();");
     // What positions hide first makes a border before the inner blocks, to which these lead.
     std::string step = cat(block_.keys), after = cat("n0 + ", step);
-    bool has_first = is_limited_ && !form_.first.empty();
+    bool has_first = is_limited_ && !form_.hidden.first.empty();
     walk_blocks(pass, true,
                 has_first ? cat("begin == lo | ", after, " < end ? ", after, " : lo") : after);
     writer_.close(cat("for (int n0 = begin, next; n0 < end; n0 += ", step, ")"));
@@ -200,7 +200,8 @@ Result<GpuFunction> emit_cuda_attention_flash(const HalfAttention& attention,
                                               const Schedule& schedule,
                                               const CudaMachine& machine) {
   const bool online = schedule_value(schedule, Template::kAttention, "online") != 0;
-  auto before = online && !attention.form.scales_rows ? rounded_before(attention) : std::nullopt;
+  auto before =
+      online && !attention.form.weights.scales_rows ? rounded_before(attention) : std::nullopt;
   const HalfAttention& a = before ? *before : attention;
   AttentionForm form = with_long_rows(a.form);
   common::Bounds bounds(a.body.symbols, {});
@@ -216,8 +217,8 @@ Result<GpuFunction> emit_cuda_attention_flash(const HalfAttention& attention,
   FlashShape shape{typical(form.size(form.batch)), typical(form.size(form.rows)), typical(keys),
                    AttentionOperands(a.body, form, writer).depth(),
                    form.size(form.columns).constant()};
-  shape.two_parts = !form.rounds_to && !a.rounds;
-  shape.two_passes = !(online && form.scales_rows);
+  shape.two_parts = !form.weights.rounds_to && !a.rounds;
+  shape.two_passes = !(online && form.weights.scales_rows);
   shape.warpgroups = machine.warpgroups && !shape.two_passes;
   auto blocks = blocks_of(shape, schedule, machine);
   if (blocks && blocks->warpgroups) {

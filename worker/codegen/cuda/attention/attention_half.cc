@@ -36,11 +36,11 @@ std::optional<HalfAttention> half_attention(const Graph& body, const AttentionFo
 std::optional<HalfAttention> rounded_before(const HalfAttention& attention) {
   const AttentionForm& form = attention.form;
   DType values = operand_dtype(attention.body, form.product, 1 - form.probabilities);
-  if (form.rounds_to != values) return std::nullopt;
+  if (form.weights.rounds_to != values) return std::nullopt;
   HalfAttention wide;
   wide.body = with_unrounded_operand(attention.body, form.product, form.probabilities);
   auto found = common::attention_form(wide.body);
-  if (!found || !found->scales_rows) return std::nullopt;
+  if (!found || !found->weights.scales_rows) return std::nullopt;
   wide.form = *std::move(found);
   wide.rounds = true;
   return wide;

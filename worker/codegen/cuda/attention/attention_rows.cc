@@ -61,9 +61,9 @@ void CudaAttentionRows::find_range(int64_t step, const std::string& block) {
 
 void CudaAttentionRows::find_visible() {
   std::string keys = writer_.rare_text(key_size_);
-  bool limited = !form_.first.empty() || !form_.last.empty();
-  if (!limited && form_.keeps_zero && reads_masks_) return find_in_masks();
-  if (!limited || !form_.keeps_zero) {
+  bool limited = !form_.hidden.first.empty() || !form_.hidden.last.empty();
+  if (!limited && form_.weights.keeps_zero && reads_masks_) return find_in_masks();
+  if (!limited || !form_.weights.keeps_zero) {
     lines(cat("const int64_t lo = 0, hi = ", keys, ";"));
     return;
   }
@@ -78,7 +78,7 @@ void CudaAttentionRows::find_visible() {
 // Whether no mask hides the key from the row, as C.
 std::string CudaAttentionRows::sees(const std::vector<Expr>& rows, const Expr& key) {
   std::string all = "true";
-  for (const AttentionForm::Mask& mask : form_.masks) {
+  for (const AttentionForm::Mask& mask : form_.hidden.masks) {
     Indices at =
         operands_.demanded(operands_.exponents(), operands_.softmax_at(rows, key), mask.node);
     CodeValue x = emitter_.value(mask.node, at);

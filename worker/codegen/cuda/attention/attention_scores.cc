@@ -55,7 +55,8 @@ CudaAttentionScores::CudaAttentionScores(const HalfAttention& attention, const S
                return o.values_at(key[0], d);
              }};
   is_short_ = true;
-  is_limited_ = form_.keeps_zero && !(form_.first.empty() && form_.last.empty());
+  is_limited_ =
+      form_.weights.keeps_zero && !(form_.hidden.first.empty() && form_.hidden.last.empty());
   is_whole_ = !is_limited_ && key_size_.is_constant() && key_size_.constant() > 0 &&
               key_size_.constant() % block.keys == 0;
   scale_ = find_scale(operands_.exponents());
@@ -87,12 +88,12 @@ void CudaAttentionScores::weigh(Pass pass, bool inside) {
 
 // Scores of the thread's keys from n0 + 2 t on that its rows do not see.
 void CudaAttentionScores::hide_scores() {
-  std::string hidden = form_.last.empty() ? "" : "i > until";
-  if (!form_.first.empty()) hidden += cat(hidden.empty() ? "" : " | ", "i < from");
+  std::string hidden = form_.hidden.last.empty() ? "" : "i > until";
+  if (!form_.hidden.first.empty()) hidden += cat(hidden.empty() ? "" : " | ", "i < from");
   lines(cat(unrolled_loop("s", slots()), " {\nconst int until = last_seen[s] - n0 - t * 2",
-            form_.first.empty() ? "" : ", from = first_seen[s] - n0 - t * 2", ";\n",
+            form_.hidden.first.empty() ? "" : ", from = first_seen[s] - n0 - t * 2", ";\n",
             unrolled_loop("i", block_.keys), " {\nif (i % 8 < 2 && (",
-            form_.last.empty() ? cat("i >= hi - n0 - t * 2 | ", hidden) : hidden,
+            form_.hidden.last.empty() ? cat("i >= hi - n0 - t * 2 | ", hidden) : hidden,
             ")) dot[s / 2][i / 8][s % 2 * 2 + i % 2] = ", lowest_, ";\n}\n}"));
 }
 
@@ -104,7 +105,7 @@ Expr CudaAttentionScores::begin() {
       "const int tid = threadIdx.x, lane = tid % 32, warp = tid / 32, g = lane / 4, t = lane % "
       "4;");
   // Where positions hide the last keys the last rows see most: their blocks start first.
-  bool is_last_first = is_limited_ && !form_.last.empty();
+  bool is_last_first = is_limited_ && !form_.hidden.last.empty();
   std::string divisor = is_last_first ? writer_.rare_text(batch_size()) : count;
   std::string quotient = cat("blockIdx.x / (uint32_t)(", divisor, ")");
   std::string rest = cat("blockIdx.x % (uint32_t)(", divisor, ")");
@@ -159,7 +160,7 @@ void CudaAttentionScores::find_inner_blocks(int64_t ahead) {
     return cat("lo + (", x, " - lo) / ", step, " * ", step);
   };
   lines(cat("int begin = ",
-            form_.first.empty() ? "lo" : round_down(cat("max(from, lo) + ", step, " - 1")),
+            form_.hidden.first.empty() ? "lo" : round_down(cat("max(from, lo) + ", step, " - 1")),
             ", end = ", round_down("min(until, hi)"), ";"));
   if (ahead > 0) {
     lines(
@@ -184,7 +185,7 @@ std::optional<double> CudaAttentionScores::find_scale(common::NodeId id) const {
     return attr<common::ViewAttr>(node).view.valid.empty() ? find_scale(node.operands[0])
                                                            : std::nullopt;
   }
-  for (const AttentionForm::Mask& mask : form_.masks) {
+  for (const AttentionForm::Mask& mask : form_.hidden.masks) {
     if (!is_limited_ || !mask.is_positional) continue;
     if (mask.is_added && common::contains(node.operands, mask.node)) {
       return find_scale(node.operands[node.operands[0] == mask.node ? 1 : 0]);
@@ -234,7 +235,7 @@ void CudaAttentionScores::weigh_scores(bool seen, bool whole) {
 // not rounded again.
 void CudaAttentionScores::see_positions(const Indices& at) {
   if (!is_limited_) return;
-  for (const AttentionForm::Mask& mask : form_.masks) {
+  for (const AttentionForm::Mask& mask : form_.hidden.masks) {
     if (!mask.is_positional) continue;
     auto place = [&](common::NodeId id) {
       return operands_.demanded(operands_.exponents(), at, id);

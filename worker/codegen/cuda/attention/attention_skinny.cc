@@ -46,7 +46,8 @@ class SkinnyAttention final : public CudaAttentionRows {
       : CudaAttentionRows(body, std::move(form), threads, threads / group), group_(group) {}
 
   Result<GpuFunction> run(const Schedule& schedule, const CudaMachine& machine) {
-    online_ = form_.scales_rows && schedule_value(schedule, Template::kAttention, "online") != 0;
+    online_ =
+        form_.weights.scales_rows && schedule_value(schedule, Template::kAttention, "online") != 0;
     // Rows that see nothing are NaN all over, which only a key can tell them.
     needs_a_key_ = !online_;
     choose_splits(schedule_value(schedule, Template::kAttention, "splits"), groups() * kAhead,

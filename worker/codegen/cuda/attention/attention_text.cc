@@ -104,8 +104,8 @@ void CudaAttentionText::row_range(const std::vector<Expr>& rows) {
       lines(cat(name, " = ", pick, "(", name, ", ", writer_.rare_text(here), ");"));
     }
   };
-  limit(form_.first, "first", "lf_max_i64");
-  limit(form_.last, "last", "lf_min_i64");
+  limit(form_.hidden.first, "first", "lf_max_i64");
+  limit(form_.hidden.last, "last", "lf_min_i64");
 }
 
 CudaAttentionText::Trial::Trial(const CudaAttentionText& text, const std::vector<int>& labels)
