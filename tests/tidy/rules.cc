@@ -168,8 +168,7 @@ const std::vector<Owner>& owners() {
 }
 
 // Types with more members than the rule has. None may be added.
-constexpr std::array<std::string_view, 2> kTypesToDivide = {
-    "common/lowering/body/body_emitter.h BodyEmitter",
+constexpr std::array<std::string_view, 1> kTypesToDivide = {
     "common/plan/plan.h Provenance"};
 
 // Headers of the operating system and the C library; those of C++ have no dot.

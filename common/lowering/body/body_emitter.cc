@@ -79,6 +79,8 @@ BodyEmitter::BodyEmitter(const Graph& graph, CodeWriter& writer)
   }
 }
 
+BodyEmitter::~BodyEmitter() = default;
+
 CodeValue BodyEmitter::declare(int level, DType dtype, std::string_view expression) {
   return w_.declare(level, c_value_type(dtype), "v", expression);
 }
@@ -112,8 +114,8 @@ CodeValue BodyEmitter::value(NodeId id, const Indices& given) {
   auto row = row_of(id, indices);
   if (int lane = array_lane(id, indices); lane >= 0) {
     result = lane_value(id, indices, lane);
-  } else if (row && choices_.staged.count(id) != 0) {
-    used_.staged.insert(id);
+  } else if (row && choices_.given.staged.count(id) != 0) {
+    choices_.used.staged.insert(id);
     result = staged_value(id, indices, *row);
   } else {
     result = compute(id, indices);
@@ -155,7 +157,7 @@ std::optional<BodyEmitter::Row> BodyEmitter::row_of(NodeId id, const Indices& in
   }
   if (!along) return std::nullopt;
   row.key.indices.insert(row.key.indices.end(), loop->extent.begin(), loop->extent.end());
-  ++row_uses_[id];
+  ++seen_.row_uses[id];
   return row;
 }
 
@@ -220,7 +222,7 @@ CodeValue BodyEmitter::compute(NodeId id, const Indices& indices) {
 CodeValue BodyEmitter::load(const StoredNode& stored, DType dtype, const Indices& indices) {
   Expr offset = w_.simplify(linear_position(indices, stored.shape));
   int level = std::max(safe_level(indices, stored.shape), w_.level_of(offset));
-  load_offsets_.push_back(offset);
+  seen_.load_offsets.push_back(offset);
   bool safe = level == w_.level_of(offset);
   if (safe) {
     auto x = turns_.load(stored.pointer, dtype, offset, level);
@@ -385,7 +387,7 @@ std::optional<CodeValue> BodyEmitter::load_or_fill(const Node& view, const Indic
       !bounds.provably_less(step, element_count(stored.shape))) {
     return std::nullopt;
   }
-  load_offsets_.push_back(offset);
+  seen_.load_offsets.push_back(offset);
   nest_.note_load(offset);
   int64_t stride = std::abs(stride_along(step, w_.loop_index(w_.level_of(step))));
   if (stride > 1) w_.add_work(w_.level_of(step), stride < 16 ? kStridedLoad : kScatteredLoad);
@@ -441,7 +443,7 @@ CodeValue BodyEmitter::row_or_fill(const Node& view, const Indices& inner,
     w_.remember(key, {fills, 0, -1});
   }
   Expr offset = w_.simplify(linear_position(inner, stored.shape));
-  load_offsets_.push_back(offset);
+  seen_.load_offsets.push_back(offset);
   Expr start = w_.simplify(with_index({offset}, lane, 0)[0]);
   int level = std::max(block.level, w_.level_of(start));
   for (const Check& check : checks) {

@@ -65,6 +65,9 @@ class BodyEmitter {
   // `graph` holds only primitives (see lowering.h) and outlives the emitter. Its inputs are read
   // through pointers in0, in1, ...
   BodyEmitter(const Graph& graph, CodeWriter& writer);
+  BodyEmitter(const BodyEmitter&) = delete;
+  BodyEmitter& operator=(const BodyEmitter&) = delete;
+  ~BodyEmitter();
 
   // The value of `node` at `indices`, one expression per axis.
   CodeValue value(NodeId node, const Indices& indices);
@@ -79,13 +82,13 @@ class BodyEmitter {
   // Before any value is asked for.
   void set_choices(ReductionChoices choices);
   // Sums of products may call the preamble's dot products.
-  void set_dot_products(bool has_dot_products) { has_dot_products_ = has_dot_products; }
+  void set_dot_products(bool has_dot_products) { choices_.has_dot_products = has_dot_products; }
   // Those of the choices that made a difference so far.
   ReductionChoices used_choices() const;
-  bool used_dot_products() const { return used_dot_products_; }
-  const std::vector<EmittedReduction>& reductions() const { return reductions_; }
+  bool used_dot_products() const { return choices_.used_dot_products; }
+  const std::vector<EmittedReduction>& reductions() const { return seen_.reductions; }
   // How many loops over a whole row asked for each node's values along it.
-  const std::map<NodeId, int>& row_uses() const { return row_uses_; }
+  const std::map<NodeId, int>& row_uses() const { return seen_.row_uses; }
   // Of all rows that a thread keeps in registers.
   double row_bytes() const { return team_ ? team_->row_bytes() : 0; }
   const Scratch& scratch() const { return scratch_; }
@@ -106,7 +109,7 @@ class BodyEmitter {
   const Status& status() const { return status_; }
 
   // The positions that inputs and stored nodes were read at so far.
-  const std::vector<Expr>& load_offsets() const { return load_offsets_; }
+  const std::vector<Expr>& load_offsets() const { return seen_.load_offsets; }
 
   const Graph& graph() const { return graph_; }
   CodeWriter& writer() { return w_; }
@@ -206,20 +209,29 @@ class BodyEmitter {
   void lane_statements(const Node& node, const Indices& inner, const std::string& name,
                        const std::string& place, const std::string& position);
 
+  // What may be done, and what of it made a difference so far.
+  struct Choices {
+    ReductionChoices given, used;
+    bool has_dot_products = false, used_dot_products = false;
+  };
+  // What was met so far, for callers that decide about the body by trial emissions.
+  struct Seen {
+    std::vector<Expr> load_offsets;
+    std::vector<EmittedReduction> reductions;
+    std::map<NodeId, int> row_uses;
+  };
+
   const Graph& graph_;
   CodeWriter& w_;
   std::map<NodeId, StoredNode> stored_;
   std::vector<int> reduction_depth_;  // reductions on the longest path below each node
-  std::vector<Expr> load_offsets_;
   NestAdvisor nest_;
   LaneLoops lanes_;
   TransposedLoads turns_;
   SharedSquares squares_;
   std::optional<SharedLoops> team_;
-  ReductionChoices choices_, used_;
-  bool has_dot_products_ = false, used_dot_products_ = false;
-  std::vector<EmittedReduction> reductions_;
-  std::map<NodeId, int> row_uses_;
+  Choices choices_;
+  Seen seen_;
   std::vector<std::vector<int>> walks_;  // the steps' indices of reductions that are being walked
   Scratch scratch_;
   Status status_;

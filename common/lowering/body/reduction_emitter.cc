@@ -64,11 +64,11 @@ Indices moved(Indices indices, const std::vector<std::pair<int, int>>& moves) {
 }  // namespace
 
 ReductionChoices BodyEmitter::used_choices() const {
-  ReductionChoices used = used_;
+  ReductionChoices used = choices_.used;
   // In the order that they were asked for.
   for (auto& [first, others] : used.fused) {
     std::vector<NodeId> joined;
-    for (NodeId other : choices_.fused.at(first)) {
+    for (NodeId other : choices_.given.fused.at(first)) {
       if (contains(others, other)) joined.push_back(other);
     }
     others = std::move(joined);
@@ -76,7 +76,7 @@ ReductionChoices BodyEmitter::used_choices() const {
   return used;
 }
 
-void BodyEmitter::set_choices(ReductionChoices choices) { choices_ = std::move(choices); }
+void BodyEmitter::set_choices(ReductionChoices choices) { choices_.given = std::move(choices); }
 
 // The operand's indices, at the loops' indices.
 void BodyEmitter::place(Folding& f) {
@@ -122,7 +122,7 @@ CodeValue BodyEmitter::walked_reduction(NodeId id, const Indices& indices, int l
   const Node& node = graph_.node(id);
   const auto& a = attr<ReduceAttr>(node);
   const Shape& shape = graph_.node(node.operands[0]).shape;
-  used_.walked.insert(id);
+  choices_.used.walked.insert(id);
   Folding f;
   f.axes = a.axes;
   f.loops = reduced_loops(a.axes, shape, true);
@@ -171,7 +171,8 @@ bool BodyEmitter::add_dot_product(Folding& f, const std::string& from, const std
   const Folding::Fold& fold = f.folds[0];
   const Node& product = graph_.node(graph_.node(fold.id).operands[0]);
   const Expr& extent = f.loops.extents.back();
-  if (!has_dot_products_ || f.folds.size() != 1 || fold.acc.op != ReduceOp::kSum) return false;
+  if (!choices_.has_dot_products || f.folds.size() != 1 || fold.acc.op != ReduceOp::kSum)
+    return false;
   if (product.op != Op::kBinary || attr<BinaryAttr>(product).op != BinaryOp::kMul) return false;
   if (product.dtype != DType::kFloat32) return false;
   int step = w_.bind_index(from, extent, w_.depth());
@@ -184,7 +185,7 @@ bool BodyEmitter::add_dot_product(Folding& f, const std::string& from, const std
   if (dot->first_stored == DType::kFloat32 && w_.bounds().upper(extent) < kDotLeast) return false;
   w_.open_blocks(floor_div(extent + (kDotStep - 1), kDotStep));
   auto place_of = [&](const PlainRead& read) {
-    load_offsets_.push_back(read.offset);
+    seen_.load_offsets.push_back(read.offset);
     nest_.note_load(read.offset);
     return cat(pointer_of_input(read.input), " + ", w_.text(read.offset));
   };
@@ -197,7 +198,7 @@ bool BodyEmitter::add_dot_product(Folding& f, const std::string& from, const std
     call += cat(name, "(", first, ", ", place_of(each.read), ", ", to, " - ", from, ")");
     if (!each.condition.empty()) call += " : ";
   }
-  used_dot_products_ = true;
+  choices_.used_dot_products = true;
   w_.line(fold.acc.step(fold.part, call));
   w_.close("");
   return true;
@@ -265,17 +266,17 @@ CodeValue BodyEmitter::reduction(NodeId id, const Indices& indices) {
     return arg_reduction(node, indices, level);
   }
   CodeWriter::Outward outward(w_, level);
-  reductions_.push_back({id, level, indices});
+  seen_.reductions.push_back({id, level, indices});
   bool together = team_ && team_->is_together();
-  if (team_ && choices_.walked.count(id) != 0) return walked_reduction(id, indices, level);
+  if (team_ && choices_.given.walked.count(id) != 0) return walked_reduction(id, indices, level);
   Folding f;
   f.axes = a.axes;
   f.folds.push_back({id, accumulation_of(a.op, node.dtype), "", "", {}});
-  if (auto fused = choices_.fused.find(id); fused != choices_.fused.end()) {
+  if (auto fused = choices_.given.fused.find(id); fused != choices_.given.fused.end()) {
     for (NodeId other : fused->second) {
       const Node& sibling = graph_.node(other);
       if (w_.find({other, kElementTag, indices}) != nullptr) continue;
-      std::vector<NodeId>& joined = used_.fused[id];
+      std::vector<NodeId>& joined = choices_.used.fused[id];
       if (!contains(joined, other)) joined.push_back(other);
       f.folds.push_back(
           {other, accumulation_of(attr<ReduceAttr>(sibling).op, sibling.dtype), "", "", {}});
@@ -283,8 +284,8 @@ CodeValue BodyEmitter::reduction(NodeId id, const Indices& indices) {
   }
   if (together) add_alternatives(f, indices);
   const Shape& shape = graph_.node(node.operands[0]).shape;
-  bool is_flat = !together && choices_.flat.count(id) != 0;
-  if (is_flat) used_.flat.insert(id);
+  bool is_flat = !together && choices_.given.flat.count(id) != 0;
+  if (is_flat) choices_.used.flat.insert(id);
   f.loops = reduced_loops(a.axes, shape, together || is_flat);
   for (auto& fold : f.folds) {
     fold.total = w_.fresh("a");

@@ -46,6 +46,8 @@ CodeWriter::CodeWriter(std::vector<SymbolRange> symbols) : symbols_(std::move(sy
   rebuild_bounds();
 }
 
+CodeWriter::~CodeWriter() = default;
+
 void CodeWriter::rebuild_bounds() { bounds_ = Bounds(symbols_, extents_); }
 
 void CodeWriter::open(bool conditional) {

@@ -54,6 +54,9 @@ struct ThreadWork {
 class CodeWriter {
  public:
   explicit CodeWriter(std::vector<SymbolRange> symbols);
+  CodeWriter(const CodeWriter&) = delete;
+  CodeWriter& operator=(const CodeWriter&) = delete;
+  ~CodeWriter();
 
   // ---- scopes
   // The innermost open scope.
