@@ -44,7 +44,8 @@ void fuzz::one_input(common::ByteView bytes) {
   if (reply.ok()) {
     LFARM_CHECK(reply->outcome <= common::TaskOutcome::kInfra, "an outcome that is none");
     auto again = worker::decode_reply(encode(*reply));
-    LFARM_CHECK(again.ok() && again->message == reply->message && again->call_ns == reply->call_ns,
+    LFARM_CHECK(again.ok() && again->message == reply->message &&
+                    again->measured.call_ns == reply->measured.call_ns,
                 "a reply changed on its way");
   }
   auto compile = worker::decode_nvrtc_request(bytes);

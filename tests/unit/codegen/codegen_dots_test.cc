@@ -1,5 +1,5 @@
 // Sums of products of rows that lie in inputs, against the reference interpreter.
-#include "codegen_testing.h"
+#include "tests/unit/codegen/attention/attention_cases.h"
 
 namespace testing_codegen {
 namespace {
