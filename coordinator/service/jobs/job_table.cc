@@ -359,7 +359,8 @@ void JobTable::begin_anew(const Job& job) {
   }
   if (!*earlier) return;
   bool begun = reverifier_.start(
-      ++last_id_, request.tenant, std::move(**earlier), common::kPriorityMax,
+      next_id(request.tenant, request.key.graph_hash), request.tenant, std::move(**earlier),
+      common::kPriorityMax,
       [this, id = request.id, key = request.key.digest(),
        machine = request.machine](const Status& status) { made_anew(id, key, machine, status); });
   if (begun && request.only_reverify) held_.insert(request.id);
@@ -405,10 +406,12 @@ std::vector<Digest> JobTable::make_anew(std::vector<std::pair<std::string, Earli
       if (!plan.machine.empty() && there.ok() && there->has_value()) continue;
     }
     bool is_under_way = reverifier_.works_on(owner, plan);
-    if (is_under_way || reverifier_.start(++last_id_, owner, std::move(plan), common::kPriorityMax,
-                                          [](const Status&) {})) {
-      begun.push_back(id);
+    if (!is_under_way) {
+      farm::JobId job = next_id(owner, plan.key.graph_hash);
+      is_under_way = reverifier_.start(job, owner, std::move(plan), common::kPriorityMax,
+                                       [](const Status&) {});
     }
+    if (is_under_way) begun.push_back(id);
   }
   return begun;
 }

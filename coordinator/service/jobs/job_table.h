@@ -28,7 +28,9 @@ class JobTable final : public TaskSink {
       : env_(environment),
         reverifier_(environment),
         renewal_(environment, reverifier_,
-                 {[this] { return ++last_id_; },
+                 {[this](const std::string& tenant, const common::Digest& graph_hash) {
+                    return next_id(tenant, graph_hash);
+                  },
                   [this](const std::string& tenant, const EarlierPlan& plan) {
                     search_for(tenant, plan, plan.machine);
                   }}),

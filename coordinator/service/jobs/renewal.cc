@@ -65,7 +65,8 @@ void Renewal::begin(const Digest& place) {
   if (!found.ok() || !*found || !stale_check(env_.workers)((*found)->second.plan)) return;
   auto& [tenant, plan] = **found;
   if (!env_.tenants.exhausted(tenant, common::wall_clock_ns()).empty()) return;
-  is_running_ = reverifier_.start(links_.new_id(), tenant, std::move(plan), 1,
+  farm::JobId id = links_.new_id(tenant, plan.key.graph_hash);
+  is_running_ = reverifier_.start(id, tenant, std::move(plan), 1,
                                   [this, place](const Status& status) { ended(place, status); });
   if (is_running_) ++begun_;
 }

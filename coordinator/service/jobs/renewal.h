@@ -24,7 +24,7 @@ PlanRepository::StaleCheck stale_check(const Workers& workers);
 class Renewal {
  public:
   struct Links {
-    std::function<farm::JobId()> new_id;
+    std::function<farm::JobId(const std::string& tenant, const common::Digest& graph_hash)> new_id;
     // Begins a search for a plan that is withdrawn, because it is not right any more.
     std::function<void(const std::string& tenant, const EarlierPlan& plan)> search;
   };
