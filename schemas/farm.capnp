@@ -27,6 +27,7 @@
 
 using Cxx = import "/capnp/c++.capnp";
 using import "/schemas/plan.capnp".Digest;
+using import "/schemas/plan.capnp".RevocationRule;
 $Cxx.namespace("schemas::farm");
 
 struct Envelope {
@@ -465,8 +466,10 @@ struct StatusReply {
 struct RevokePlan {
   requestId @0 :UInt64;
   id @1 :Digest;
-  # A plan's, or the plan key of whatever plan is kept under it.
+  # A plan's, or the plan key of whatever plan is kept under it. Zero where there is a rule.
   reason @2 :Text;
+  rule @3 :RevocationRule;
+  # Of what made the plans that are revoked; earlier releases refuse the message for its id.
 }
 
 struct PlanRevoked {

@@ -143,7 +143,8 @@ struct Sealed {
   content @0 :Data;
   # The bytes of one PlanGrant message, or of one RevocationList.
   signer @1 :Data;
-  # Ed25519 public key, 32 bytes.
+  # Ed25519 public key, 32 bytes; or the delegation under which another key has signed, 160 bytes of
+  # which the first 32 are the root key that clients trust (common/plan/delegation.h).
   signature @2 :Data;
   # 64 bytes, over the content's digest; for revocations see there.
 }
@@ -254,6 +255,22 @@ struct RevocationList {
   # signature is over the digest of "lfarm revocations" and the list's bytes.
   plans @0 :List(Digest);
   # The digests of their Sealed messages. A farm's list only ever grows.
+  rules @1 :List(RevocationRule);
+  # By what made them. Releases that do not know of rules go by the plans alone, which the farm adds.
+  number @2 :UInt64;
+  # Grows with each list that a farm signs; 0 in earlier releases.
+  untilNs @3 :Int64;
+  # Wall clock, until which clients take the list from a farm; 0: for ever.
+}
+
+struct RevocationRule {
+  # Plans of which all that the rule names is true.
+  worker @0 :Text;
+  toolchain @1 :Text;
+  # A part of its name. Empty: any, as above.
+  fromNs @2 :Int64;
+  untilNs @3 :Int64;
+  # Wall clock; 0: no rule.
 }
 
 struct PlanBundle {

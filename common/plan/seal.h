@@ -9,6 +9,8 @@
 #include "common/base/digest.h"
 #include "common/base/result.h"
 #include "common/base/signing.h"
+#include "common/plan/delegation.h"
+#include "common/plan/revocation_rule.h"
 
 namespace common {
 
@@ -16,8 +18,11 @@ namespace common {
 // digest that says which of the two they are.
 struct Sealed {
   Bytes bytes;
-  PublicKey signer{};
+  PublicKey signer{};  // whom clients trust: the key that has signed, or the root of its delegation
   Signature signature{};
+  Bytes delegation = {};  // encoded; empty: `signer` itself has signed
+
+  Proof proof() const { return {signature, delegation}; }
 };
 
 // The farm's word that a plan is for a tenant. Sealed::bytes are an encoded grant, so that
@@ -34,21 +39,48 @@ Digest place_of(std::string_view tenant, const Digest& plan_key, std::string_vie
 
 // Signs `bytes`; `content` is what the signature is over.
 Sealed seal(const SigningKey& key, const Digest& content, Bytes bytes);
-// kVerification, naming which: not signed at all, signed by another key than `trusted`, or changed
-// since. `content` is what the signature is over, `what` the thing's name.
+// The same of a signature that was made elsewhere, over what `signer` stands for.
+Sealed sealed_by(const PublicKey& signer, Proof proof, Bytes bytes);
+// kVerification, naming which: not signed at all, signed by another key than `trusted`, changed
+// since, or signed under a delegation that is not in force at that time (check_delegation).
+// `content` is what the signature is over, `what` the thing's name.
 Status check_seal(const Sealed& sealed, const PublicKey& trusted, const Digest& content,
-                  std::string_view what);
+                  std::string_view what, int64_t wall_ns);
+// A time at which the seal's delegation, if it has one, is in force: for what was checked when it
+// came, and is kept.
+int64_t time_of(const Sealed& sealed);
 
 Sealed sign_plan(const SigningKey& key, Bytes grant_bytes);
-// kVerification when the bytes were not signed by `trusted`.
+// What the signatures of plans and of revocations are over.
+Digest plan_content(ByteView grant_bytes);
+Digest revocations_content(ByteView list_bytes);
+// kVerification when the bytes were not signed by `trusted`, at this time or at the one given.
 Status check_signature(const Sealed& plan, const PublicKey& trusted);
+Status check_signature(const Sealed& plan, const PublicKey& trusted, int64_t wall_ns);
 
-// Plans that nobody may load any more, whoever has a copy, by the digests of their signed bytes.
+struct Provenance;
+
+// Plans that nobody may load any more, whoever has a copy. What one list says no later one takes
+// back: who reads several goes by all of them.
 struct RevocationList {
-  std::vector<Digest> plans;
+  std::vector<Digest> plans;  // by the digests of their signed bytes
+  std::vector<RevocationRule> rules = {};
+  uint64_t number = 0;  // grows with each list that a farm signs; 0: of an earlier release
+  // When clients take the list from a farm no more, which signs it anew before; 0: never. What it
+  // says holds beyond.
+  int64_t until_ns = 0;
+  // Of the delegation under which the list was signed (Delegation::oldest_valid); crosses no wire.
+  uint64_t oldest_delegation = 0;
+
   bool holds(const Digest& plan) const;
+  // Whether a rule is about plans that were made so.
+  bool holds(const Provenance& made) const;
+  bool is_empty() const { return plans.empty() && rules.empty() && oldest_delegation == 0; }
+  // Adds what another list says. Whether anything of it was new.
+  bool add(const RevocationList& other);
 };
 Sealed sign_revocations(const SigningKey& key, Bytes list_bytes);
 Status check_revocations(const Sealed& list, const PublicKey& trusted);
+Status check_revocations(const Sealed& list, const PublicKey& trusted, int64_t wall_ns);
 
 }  // namespace common

@@ -14,6 +14,7 @@
 #include "common/base/cat.h"
 #include "common/base/digest.h"
 #include "common/base/result.h"
+#include "common/plan/revocation_rule.h"
 #include "common/wire/limits.h"
 #include "schemas/plan.capnp.h"
 
@@ -102,6 +103,19 @@ inline std::vector<Digest> get(capnp::List<schemas::plan::Digest>::Reader in) {
   digests.reserve(in.size());
   for (auto digest : in) digests.push_back(get(digest));
   return digests;
+}
+
+inline void put(schemas::plan::RevocationRule::Builder out, const RevocationRule& rule) {
+  out.setWorker(kj_text(rule.worker));
+  out.setToolchain(kj_text(rule.toolchain));
+  out.setFromNs(rule.from_ns);
+  out.setUntilNs(rule.until_ns);
+}
+
+// Its texts are not checked.
+inline RevocationRule get_rule(schemas::plan::RevocationRule::Reader in) {
+  auto text = [](capnp::Text::Reader from) { return std::string(from.cStr(), from.size()); };
+  return {text(in.getWorker()), text(in.getToolchain()), in.getFromNs(), in.getUntilNs()};
 }
 
 // What has been built, as one run of bytes.

@@ -274,6 +274,7 @@ void write(Out e, const RevokePlan& m) {
   out.setRequestId(m.request_id);
   put(out.initId(), m.id);
   out.setReason(kj_text(m.reason));
+  if (!m.rule.is_none()) put(out.initRule(), m.rule);
 }
 
 void write(Out e, const PlanRevoked& m) {
@@ -483,7 +484,9 @@ JobFailed read(farm::JobFailed::Reader in) {
 StatusReply read(farm::StatusReply::Reader in) { return {in.getRequestId(), get(in.getJson())}; }
 
 RevokePlan read(farm::RevokePlan::Reader in) {
-  return {in.getRequestId(), get(in.getId()), get(in.getReason())};
+  RevokePlan m{in.getRequestId(), get(in.getId()), get(in.getReason()), {}};
+  if (in.hasRule()) m.rule = get_rule(in.getRule());
+  return m;
 }
 
 ImportPlans read(farm::ImportPlans::Reader in) {

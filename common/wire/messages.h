@@ -17,6 +17,7 @@
 #include "common/base/outcome.h"
 #include "common/base/result.h"
 #include "common/base/signing.h"
+#include "common/plan/revocation_rule.h"
 #include "common/wire/limits.h"
 
 namespace common {
@@ -234,8 +235,9 @@ struct StatusRequest {
 // Administrators only. The farm serves the plan no more, and tells whoever pulls from it.
 struct RevokePlan {
   uint64_t request_id = 0;
-  Digest id;  // a plan's, or a plan key
+  Digest id;  // a plan's, or a plan key; zero: plans that were made as `rule` says
   std::string reason;
+  RevocationRule rule = {};
   friend bool operator==(const RevokePlan&, const RevokePlan&) = default;
 };
 

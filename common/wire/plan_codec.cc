@@ -279,7 +279,13 @@ Result<Plan> read_plan(wire::Plan::Reader in) {
 Result<Sealed> read_sealed(wire::Sealed::Reader in) {
   Sealed sealed;
   sealed.bytes = get_data(in.getContent(), kBlobBytesMax);
-  sealed.signer = get_array<sizeof(PublicKey)>(in.getSigner(), "a public key");
+  auto signer = in.getSigner();
+  if (signer.size() == kDelegationBytes) {
+    sealed.delegation = get_data(signer, kDelegationBytes);
+    std::memcpy(sealed.signer.data(), signer.begin(), sizeof(PublicKey));
+  } else {
+    sealed.signer = get_array<sizeof(PublicKey)>(signer, "a public key");
+  }
   sealed.signature = get_array<sizeof(Signature)>(in.getSignature(), "a signature");
   return sealed;
 }
@@ -456,7 +462,7 @@ Bytes encode_sealed(const Sealed& sealed) {
   capnp::MallocMessageBuilder builder(list_size(sealed.bytes.size() / sizeof(capnp::word) + 64));
   auto root = builder.initRoot<wire::Sealed>();
   root.setContent(kj_data(sealed.bytes));
-  root.setSigner(kj_data(sealed.signer));
+  root.setSigner(sealed.delegation.empty() ? kj_data(sealed.signer) : kj_data(sealed.delegation));
   root.setSignature(kj_data(sealed.signature));
   return flatten(builder);
 }
@@ -493,12 +499,27 @@ Bytes encode_revocations(const RevocationList& list) {
   capnp::MallocMessageBuilder builder;
   auto root = builder.initRoot<wire::RevocationList>();
   put(root.initPlans(list_size(list.plans.size())), list.plans);
+  if (!list.rules.empty()) {
+    auto rules = root.initRules(list_size(list.rules.size()));
+    for (size_t k = 0; k < list.rules.size(); ++k) put(rules[list_size(k)], list.rules[k]);
+  }
+  root.setNumber(list.number);
+  root.setUntilNs(list.until_ns);
   return flatten(builder);
 }
 
 Result<RevocationList> decode_revocations(ByteView bytes) {
   auto read = [](wire::RevocationList::Reader in) -> Result<RevocationList> {
-    return RevocationList{get(in.getPlans())};
+    RevocationList list{get(in.getPlans())};
+    check_count(in.getRules(), kRevocationRulesMax, "rules");
+    for (auto rule : in.getRules()) {
+      get_name(rule.getWorker(), "a worker's name");
+      get_clean_text(rule.getToolchain(), "a toolchain");
+      list.rules.push_back(get_rule(rule));
+    }
+    list.number = in.getNumber();
+    list.until_ns = in.getUntilNs();
+    return list;
   };
   return decode_flat<RevocationList, wire::RevocationList>(bytes, "revocation list",
                                                            kEnvelopeBytesMax, kNestingMax, read);

@@ -174,8 +174,10 @@ void check(Checker& c, const JobFailed& m) {
 }
 void check(Checker& c, const StatusReply& m) { c.text("json", m.json, kStatusBytesMax); }
 void check(Checker& c, const RevokePlan& m) {
-  c.digest("id", m.id);
+  if (m.rule.is_none()) c.digest("id", m.id);
   c.text("reason", m.reason);
+  c.name("rule.worker", m.rule.worker, true);
+  c.text("rule.toolchain", m.rule.toolchain);
 }
 void check(Checker& c, const PlanRevoked& m) { c.digests("plans", m.plans); }
 void check(Checker& c, const ImportPlans& m) {

@@ -259,7 +259,8 @@ void MessageRouter::on(const Sender& from, const common::AskTrace& message) {
 }
 
 void MessageRouter::on(const Sender& from, const common::RevokePlan& message) {
-  auto revoked = env_.plans.revoke(message.id, message.reason);
+  auto revoked = message.rule.is_none() ? env_.plans.revoke(message.id, message.reason)
+                                        : env_.plans.revoke_made(message.rule, message.reason);
   if (!revoked.ok()) {
     return env_.outbox.refuse(from.peer, revoked.error().code, revoked.error().message);
   }

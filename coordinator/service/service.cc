@@ -10,7 +10,6 @@
 #include "common/base/cat.h"
 #include "common/base/files.h"
 #include "common/base/log.h"
-#include "common/base/signing.h"
 #include "common/process/processors.h"
 #include "common/wire/plan_names.h"
 #include "common/wire/security.h"
@@ -22,6 +21,7 @@
 #include "coordinator/service/message_router.h"
 #include "coordinator/service/monitoring.h"
 #include "coordinator/service/shard_turns.h"
+#include "coordinator/service/signing/farm_signer.h"
 
 namespace coordinator::service {
 
@@ -101,12 +101,12 @@ struct Disk {
 
 // The plans that are there, whose they are and who is told of them.
 struct Plans {
-  Plans(const ServiceOptions& options, const common::SigningKey& key, const SharedTierSetup& others,
+  Plans(const ServiceOptions& options, const SharedSigner& signer, const SharedTierSetup& others,
         cache::Store& store, Outbox& outbox, const common::Clock& clock, Sharding* sharding)
       : tenants(store),
-        plans(store, key, tenants, options.access.earlier_keys),
+        plans(store, signer, tenants, options.access.earlier_keys),
         watches(plans, outbox, clock, options.times.news_ms, options.limits.clients_max),
-        shared(others, key, store, plans, tenants, clock, sharding) {}
+        shared(others, signer, store, plans, tenants, clock, sharding) {}
   Tenants tenants;
   PlanRepository plans;
   PlanWatches watches;
@@ -157,7 +157,7 @@ struct Service::State {
   struct Parts {
     Wire wire;
     std::unique_ptr<cache::Store> store;
-    common::SigningKey signing_key;
+    SharedSigner signer;
     common::Incarnation incarnation;
     SharedTierSetup shared;
     std::unique_ptr<SearcherHub> searchers;
@@ -167,9 +167,8 @@ struct Service::State {
         wire(std::move(parts.wire)),
         disk(std::move(parts.store)),
         outbox(wire.router, options.limits.backlog_bytes),
-        shards(options, parts.shared, parts.signing_key, parts.incarnation, clock),
-        plans(options, parts.signing_key, parts.shared, *disk.store, outbox, clock,
-              shards.sharding()),
+        shards(options, parts.shared, parts.signer->authority(), parts.incarnation, clock),
+        plans(options, parts.signer, parts.shared, *disk.store, outbox, clock, shards.sharding()),
         farm(options, parts.incarnation, *disk.store, outbox, clock),
         environment{options,         clock,         *disk.store,
                     disk.commits,    outbox,        farm.blobs,
@@ -232,14 +231,13 @@ Result<std::unique_ptr<Service>> Service::create(ServiceOptions options,
   if (store == nullptr) {
     LFARM_ASSIGN_OR_RETURN(store, open_store(options));
   }
-  LFARM_ASSIGN_OR_RETURN(common::SigningKey signing_key,
-                         common::load_or_create_signing_key(options.state + "/signing.key"));
+  LFARM_ASSIGN_OR_RETURN(SharedSigner signer, signer_of(options.state, options.access));
   LFARM_ASSIGN_OR_RETURN(std::unique_ptr<SearcherHub> searchers,
                          listen_for_searchers(options, context, security));
   auto state = std::make_unique<State>(
       std::move(options), State::Parts{{std::move(context), std::move(security), std::move(router)},
                                        std::move(store),
-                                       signing_key,
+                                       std::move(signer),
                                        common::Incarnation::draw(),
                                        std::move(shared),
                                        std::move(searchers)});
@@ -386,6 +384,7 @@ void Service::State::turn() {
   plans.shared.turn(clock.now_ns());
   shards.turn(jobs, plans.shared);
   backups.turn(common::wall_clock_ns());
+  plans.plans.tend_revocations(common::wall_clock_ns());
   jobs.turn(clock.now_ns());
   plans.watches.turn();
   message_router.turn(clock.now_ns());

@@ -23,12 +23,12 @@ common::Error handed_over() {
 }  // namespace
 
 ShardTurns::ShardTurns(const ServiceOptions& options, const SharedTierSetup& shared,
-                       const common::SigningKey& key, const common::Incarnation& incarnation,
+                       const common::PublicKey& farm_key, const common::Incarnation& incarnation,
                        const common::Clock& clock)
     : clock_(clock) {
   if (!options.sharding.is_on) return;
-  sharding_ = std::make_unique<Sharding>(options.sharding, shared.remote,
-                                         engine_space(key.public_key()), incarnation, clock);
+  sharding_ = std::make_unique<Sharding>(options.sharding, shared.remote, engine_space(farm_key),
+                                         incarnation, clock);
 }
 
 ShardTurns::~ShardTurns() {

@@ -25,7 +25,7 @@ namespace coordinator::service {
 class ShardTurns {
  public:
   ShardTurns(const ServiceOptions& options, const SharedTierSetup& shared,
-             const common::SigningKey& key, const common::Incarnation& incarnation,
+             const common::PublicKey& farm_key, const common::Incarnation& incarnation,
              const common::Clock& clock);
   ~ShardTurns();
   ShardTurns(const ShardTurns&) = delete;

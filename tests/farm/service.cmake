@@ -60,3 +60,7 @@ lfarm_test(searchers LABEL farm
   SOURCES service/searchers_test.cc ${service_support}
   COMPONENTS ${service_components} coordinator/service/searchers common/wire/frames common/process
   DEPENDS lfarm-coordinator)
+lfarm_test(service_signer LABEL farm
+  SOURCES service/service_signer_test.cc ${service_support}
+  COMPONENTS common/process ${service_components} clients/runtime/farm
+  DEPENDS lfarm-coordinator-scripted)

@@ -36,6 +36,11 @@ std::string running_farm(const StateDirectory& state) {
 }
 
 Result<common::PublicKey> own_signing_key(const StateDirectory& state) {
+  if (common::file_exists(state.signing_public())) {
+    LFARM_ASSIGN_OR_RETURN(std::string text, common::read_file(state.signing_public(), 4096));
+    while (!text.empty() && text.back() == '\n') text.pop_back();
+    return parse_signing_key(text, state.signing_public());
+  }
   std::string path = state.signing_key();
   if (!common::file_exists(path)) {
     return common::Error{common::Code::kVerification,

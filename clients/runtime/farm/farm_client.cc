@@ -300,7 +300,11 @@ Status FarmClient::learn_revocations(const common::Digest& list, PlanTrust* trus
 
 Result<std::vector<common::Digest>> FarmClient::revoke(const common::Digest& id,
                                                        const std::string& reason) {
-  common::RevokePlan request{++requests_, id, reason};
+  return revoke({0, id, reason, {}});
+}
+
+Result<std::vector<common::Digest>> FarmClient::revoke(common::RevokePlan request) {
+  request.request_id = ++requests_;
   LFARM_RETURN_IF_ERROR(ask(request, {}));
   while (true) {
     LFARM_ASSIGN_OR_RETURN(auto packet, receive());

@@ -96,6 +96,8 @@ class FarmClient {
   // Withdraws a plan by its id, or those under a plan key. Returns their ids.
   common::Result<std::vector<common::Digest>> revoke(const common::Digest& id,
                                                      const std::string& reason);
+  // The same for what the message says; its number is given here.
+  common::Result<std::vector<common::Digest>> revoke(common::RevokePlan request);
   // Gives the farm plans that another signed, all or none; `blob` brings what the farm asks for,
   // empty when there is no such blob. Returns their ids at this farm.
   using BlobSource = std::function<common::Result<common::SharedBytes>(const common::Digest&)>;

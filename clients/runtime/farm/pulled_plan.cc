@@ -39,7 +39,18 @@ Result<common::Plan> open_content(common::ByteView blob, const common::Sealed& o
                              " was revoked by the farm that signed it; 'lfarm cache revoke ",
                              id.short_hex(), "' removes it from a cache that still has it")};
   }
-  return common::decode_plan(grant.plan);
+  auto delegation = common::decode_delegation(outer.delegation);
+  if (delegation.ok() && delegation->number < trust.revoked.oldest_delegation) {
+    return common::Error{common::Code::kVerification,
+                         cat("plan ", id.short_hex(),
+                             " was signed under a delegation that its root key has withdrawn")};
+  }
+  LFARM_ASSIGN_OR_RETURN(common::Plan plan, common::decode_plan(grant.plan));
+  if (!trust.revoked.holds(plan.provenance)) return plan;
+  return common::Error{
+      common::Code::kVerification,
+      cat("plan ", id.short_hex(), " was revoked by the farm that signed it, with all that worker ",
+          plan.provenance.worker, " or its toolchain made at that time")};
 }
 
 Result<common::Plan> of_key(Result<common::Plan> opened, const common::PlanKey& key) {

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <set>
 
 #include "common/base/cat.h"
+#include "common/base/clock.h"
 #include "common/base/files.h"
 #include "common/base/log.h"
 #include "common/wire/ir_codec.h"
@@ -21,14 +21,30 @@ namespace {
 Result<common::RevocationList> open_list(common::ByteView signed_list,
                                          const common::PublicKey& farm) {
   LFARM_ASSIGN_OR_RETURN(common::Sealed outer, common::decode_sealed(signed_list));
-  LFARM_RETURN_IF_ERROR(common::check_revocations(outer, farm));
-  return common::decode_revocations(outer.bytes);
+  // Lists hold for ever: the delegation of one that is kept may have ended.
+  LFARM_RETURN_IF_ERROR(common::check_revocations(outer, farm, common::time_of(outer)));
+  LFARM_ASSIGN_OR_RETURN(common::RevocationList list, common::decode_revocations(outer.bytes));
+  auto delegation = common::decode_delegation(outer.delegation);
+  if (delegation.ok()) list.oldest_delegation = delegation->oldest_valid;
+  return list;
 }
 
-void add(common::RevocationList& all, const common::RevocationList& more) {
-  std::set<common::Digest> plans(all.plans.begin(), all.plans.end());
-  plans.insert(more.plans.begin(), more.plans.end());
-  all.plans.assign(plans.begin(), plans.end());
+// Whether the list says all that is known.
+bool holds_all_of(const common::RevocationList& list, const common::RevocationList& all) {
+  return !common::RevocationList(list).add(all);
+}
+
+// Whether the list is one that its farm gives out now.
+Status check_fresh(const common::RevocationList& list, common::ByteView signed_list,
+                   const common::PublicKey& farm) {
+  LFARM_ASSIGN_OR_RETURN(common::Sealed outer, common::decode_sealed(signed_list));
+  LFARM_RETURN_IF_ERROR(common::check_revocations(outer, farm));
+  constexpr int64_t kClockSkewNs = int64_t{300} * 1'000'000'000;
+  if (list.until_ns == 0 || common::wall_clock_ns() <= list.until_ns + kClockSkewNs) return {};
+  return common::Error{common::Code::kVerification,
+                       cat("the farm's revocation list ", list.number,
+                           " is an old one: farms sign theirs anew in time; look at the farm, its "
+                           "signer, and this machine's clock")};
 }
 
 }  // namespace
@@ -58,7 +74,7 @@ Result<common::RevocationList> Revocations::known(const common::PublicKey& farm)
       return common::Error{list.error().code, cat(path, ": ", list.error().message,
                                                   "; remove it, and the next pull brings another")};
     }
-    add(all, *list);
+    all.add(*list);
   }
   return all;
 }
@@ -90,12 +106,12 @@ Result<std::string> Revocations::signed_list(const common::PublicKey& farm) cons
 Result<common::RevocationList> Revocations::learn(const common::PublicKey& farm,
                                                   common::ByteView signed_list) const {
   LFARM_ASSIGN_OR_RETURN(common::RevocationList list, open_list(signed_list, farm));
+  LFARM_RETURN_IF_ERROR(check_fresh(list, signed_list, farm));
   LFARM_ASSIGN_OR_RETURN(common::RevocationList before, known(farm));
   common::RevocationList all = before;
-  add(all, list);
-  if (all.plans.size() == before.plans.size()) return before;
+  if (!all.add(list)) return all;
   Status kept = common::make_directories(directory_);
-  if (kept.ok()) kept = keep(farm, signed_list, all.plans.size() == list.plans.size());
+  if (kept.ok()) kept = keep(farm, signed_list, holds_all_of(list, all));
   // In force for this process all the same.
   if (!kept.ok()) {
     common::log_warning(cat("cannot note which plans were revoked: ", kept.error().message));

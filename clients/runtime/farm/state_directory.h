@@ -19,6 +19,11 @@ struct StateDirectory {
   // Where the store is opened; the same directory that coordinators get.
   const std::string& store() const { return path; }
   std::string signing_key() const { return path + "/signing.key"; }
+  // The key that clients of the farm trust where it is not the one above: a root key, or a
+  // signer's.
+  std::string signing_public() const { return path + "/signing.public"; }
+  // Of the root key to the one above.
+  std::string delegation() const { return path + "/delegation"; }
   std::string client_keys() const { return path + "/client_keys"; }
   // Of a farm that other machines can reach; the coordinator's names.
   std::string farm_key() const { return path + "/farm.key"; }

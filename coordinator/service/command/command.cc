@@ -16,6 +16,7 @@
 #include "common/shard/shard.h"
 #include "common/wire/codec.h"
 #include "coordinator/service/command/searcher_command.h"
+#include "coordinator/service/command/signer_command.h"
 #include "coordinator/service/inspect/state_command.h"
 #include "coordinator/service/leadership.h"
 #include "coordinator/service/service.h"
@@ -134,6 +135,24 @@ void add_signing_keys(CLI::App& app, const std::string& name, std::vector<common
       ->allow_extra_args(false);
 }
 
+// Who signs.
+void declare_signing(CLI::App& app, AccessOptions& access) {
+  auto* signer = app.add_option(
+      "--signer", access.signer,
+      "Unix socket of a process that signs in this one's place (--role sign), which then needs no "
+      "signing key");
+  app.add_option("--signer-wait-ms", access.signer_wait_ms,
+                 "at the start, until that process answers")
+      ->needs(signer)
+      ->check(CLI::Range(0, 3'600'000))
+      ->capture_default_str();
+  app.add_option("--delegation", access.delegation_file,
+                 "file in which a root key that clients trust has delegated to this coordinator's "
+                 "signing key (default: STATE/delegation, if it is there)")
+      ->check(CLI::ExistingFile)
+      ->excludes(signer);
+}
+
 // The store that farms share.
 void declare_shared(CLI::App& app, SharedTierOptions& shared) {
   app.add_option("--remote", shared.address,
@@ -246,9 +265,9 @@ void declare(CLI::App& app, Arguments& arguments) {
   ServiceOptions& service = arguments.service;
   app.add_option_function<std::string>(
          "--role", [](const std::string&) {},
-         "serve: this process is the coordinator; search: it searches for one (see --role search "
-         "--help)")
-      ->check(CLI::IsMember({"serve", "search"}));
+         "serve: this process is the coordinator; search: it searches for one; sign: it signs for "
+         "one (see --role search --help, --role sign --help)")
+      ->check(CLI::IsMember({"serve", "search", "sign"}));
   app.add_option("--listen", service.listen,
                  "tcp://ADDRESS:PORT (port 0 or *: a free one) or ipc://PATH");
   app.add_option("--state", service.state, "directory of the cache, the keys and open jobs");
@@ -267,6 +286,7 @@ void declare(CLI::App& app, Arguments& arguments) {
                "CURVE keys also on loopback; other addresses always need them");
   app.add_option("--allow", service.access.allow_file,
                  "who may connect: lines of KEY TENANT ROLE,ROLE (default: STATE/allow)");
+  declare_signing(app, service.access);
   add_signing_keys(app, "--earlier-key", service.access.earlier_keys,
                    "a public signing key that this farm had before: its plans are signed anew when "
                    "they are asked for; may be given often");
@@ -459,6 +479,7 @@ int serve(int argc, const char* const* argv, SearchFactory create_search) {
 }  // namespace
 
 int run_coordinator(int argc, const char* const* argv, SearchFactory create_search) {
+  if (asks_for_signer(argc, argv)) return run_signer_command(argc, argv);
   return asks_for_searcher(argc, argv) ? run_searcher_command(argc, argv, std::move(create_search))
                                        : serve(argc, argv, std::move(create_search));
 }

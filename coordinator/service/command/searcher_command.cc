@@ -7,13 +7,13 @@
 #include <csignal>
 #include <cstdio>
 #include <memory>
-#include <string_view>
 #include <utility>
 
 #include "common/base/cat.h"
 #include "common/base/log.h"
 #include "common/process/processors.h"
 #include "common/wire/codec.h"
+#include "coordinator/service/command/roles.h"
 #include "coordinator/service/command/searcher_web.h"
 #include "coordinator/service/inspect/state_command.h"
 #include "coordinator/service/searchers/searcher.h"
@@ -24,8 +24,6 @@ using common::cat;
 
 namespace {
 
-constexpr std::string_view kRole = "--role";
-constexpr std::string_view kSearch = "search";
 constexpr uint32_t kSearchesMax = 1'024;
 
 struct Arguments {
@@ -43,7 +41,7 @@ std::string default_name() {
 }
 
 void declare(CLI::App& app, Arguments& arguments) {
-  app.add_option(std::string(kRole), arguments.role, "search: this process searches");
+  app.add_option(std::string(kRoleOption), arguments.role, "search: this process searches");
   app.add_option("--coordinator", arguments.setup.coordinator,
                  "where a coordinator listens for searchers, its --searchers")
       ->required();
@@ -70,12 +68,7 @@ void end_at_once(int) { ::_exit(0); }
 }  // namespace
 
 bool asks_for_searcher(int argc, const char* const* argv) {
-  for (int k = 1; k < argc; ++k) {
-    std::string_view argument = argv[k];
-    if (argument == cat(kRole, '=', kSearch)) return true;
-    if (argument == kRole && k + 1 < argc && argv[k + 1] == kSearch) return true;
-  }
-  return false;
+  return asks_for_role(argc, argv, "search");
 }
 
 int run_searcher_command(int argc, const char* const* argv, SearchFactory create_search) {

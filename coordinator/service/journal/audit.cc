@@ -18,7 +18,10 @@ std::optional<std::string> object_of(const common::Message& request) {
   }
   if (auto* cancel = std::get_if<common::CancelJob>(&request)) return cat("job ", cancel->job_id);
   if (auto* revoke = std::get_if<common::RevokePlan>(&request)) {
-    return cat("plan ", revoke->id.hex(), ": ", revoke->reason);
+    const common::RevocationRule& rule = revoke->rule;
+    if (rule.is_none()) return cat("plan ", revoke->id.hex(), ": ", revoke->reason);
+    return cat("plans of worker '", rule.worker, "', toolchain '", rule.toolchain, "', made from ",
+               rule.from_ns, " to ", rule.until_ns, ": ", revoke->reason);
   }
   if (auto* publish = std::get_if<common::PublishPlan>(&request)) {
     return cat("plan key ", publish->plan_key.hex(), publish->withdraw ? ", withdrawn" : "");

@@ -58,6 +58,11 @@ struct AccessOptions {
   // Transport security; always on where the endpoint is reachable from other machines.
   bool secure = false;
   std::string allow_file;  // empty: "allow" in the state directory
+  // Of the socket on which another process signs (coordinator/service/signing); empty: this one
+  // does, with the state directory's key.
+  std::string signer;
+  int64_t signer_wait_ms = 10'000;  // for that process, at the start
+  std::string delegation_file;  // of this process's key; empty: "delegation" in the state directory
   // That this farm signed with before: their plans are signed anew when they are asked for.
   std::vector<common::PublicKey> earlier_keys;
 };

@@ -13,11 +13,11 @@
 #include "common/base/files.h"
 #include "common/base/incarnation.h"
 #include "common/base/log.h"
-#include "common/base/signing.h"
 #include "common/wire/plan_names.h"
 #include "coordinator/service/inspect/state_command.h"
 #include "coordinator/service/migration/farm_hold.h"
 #include "coordinator/service/migration/migration.h"
+#include "coordinator/service/signing/farm_signer.h"
 
 namespace coordinator::service {
 
@@ -34,6 +34,7 @@ struct Arguments {
   std::string to, state = common::default_state_directory();
   SharedTierOptions shared;
   ShardingOptions sharding;
+  AccessOptions access;
 };
 
 std::atomic<bool> is_told_to_stop{false};
@@ -45,6 +46,8 @@ void declare(CLI::App& app, Arguments& arguments) {
       ->check(CLI::IsMember({"remote", "state"}))
       ->required();
   app.add_option("--state", arguments.state, "the coordinator's state directory, with its keys");
+  app.add_option("--signer", arguments.access.signer,
+                 "the socket of the farm's signer, where the state directory has no signing key");
   app.add_option("--remote", arguments.shared.address,
                  "the engine: redis://[user@]host[:port][/database] or redis+unix:///path")
       ->required();
@@ -61,13 +64,15 @@ void declare(CLI::App& app, Arguments& arguments) {
       ->check(CLI::Range(0, 100));
 }
 
-Result<common::SigningKey> read_key(const std::string& state) {
-  std::string path = state + "/signing.key";
-  if (::access(path.c_str(), R_OK) != 0) {
-    return common::invalid_input(
-        cat(path, " cannot be read; a farm's plans are moved with the key that signed them"));
+// A key that is missing is not made anew: it would have signed none of the plans.
+Result<SharedSigner> find_signer(const Arguments& arguments) {
+  std::string path = arguments.state + "/signing.key";
+  if (arguments.access.signer.empty() && ::access(path.c_str(), R_OK) != 0) {
+    return common::invalid_input(cat(path,
+                                     " cannot be read; a farm's plans are moved with the key that "
+                                     "signed them, or with its signer (--signer)"));
   }
-  return common::load_or_create_signing_key(path);
+  return signer_of(arguments.state, arguments.access);
 }
 
 // Without bounds: nothing is removed here.
@@ -90,14 +95,14 @@ void print(const MigrationCounts& counts) {
 Result<MigrationCounts> migrate(const Arguments& arguments) {
   common::SteadyClock clock;
   auto is_stopped = [] { return is_told_to_stop.load(); };
-  LFARM_ASSIGN_OR_RETURN(common::SigningKey key, read_key(arguments.state));
+  LFARM_ASSIGN_OR_RETURN(SharedSigner signer, find_signer(arguments));
   LFARM_ASSIGN_OR_RETURN(SharedTierSetup setup, check_shared_tier(arguments.shared));
   LFARM_ASSIGN_OR_RETURN(std::unique_ptr<cache::Store> store, open_store(arguments.state));
-  Sharding sharding(arguments.sharding, setup.remote, engine_space(key.public_key()),
+  Sharding sharding(arguments.sharding, setup.remote, engine_space(signer->authority()),
                     common::Incarnation::draw(), clock);
   LFARM_ASSIGN_OR_RETURN(std::unique_ptr<FarmHold> hold,
                          FarmHold::take(sharding, arguments.sharding, clock, is_stopped));
-  Migration migration(setup, sharding, *hold, key, *store);
+  Migration migration(setup, sharding, *hold, signer, *store);
   int64_t told_ns = clock.now_ns();
   auto progress = [&](const MigrationCounts& counts) -> Status {
     if (is_stopped()) {

@@ -32,16 +32,16 @@ int64_t best_ns(const OwnedPlan& owned) { return owned.plan.provenance.best_ns; 
 }  // namespace
 
 Migration::Migration(const SharedTierSetup& setup, Sharding& sharding, const FarmHold& hold,
-                     const common::SigningKey& key, cache::Store& store)
+                     const SharedSigner& signer, cache::Store& store)
     : sharding_(sharding),
       hold_(hold),
       store_(store),
       remote_(setup.remote),
       records_(remote_, &sharding),
       tenants_(store),
-      repository_(store, key, tenants_),
-      peers_(remote_, records_, store, repository_, {key, {}}, setup.options.claim_ms),
-      notes_(remote_, store, key) {}
+      repository_(store, signer, tenants_),
+      peers_(remote_, records_, store, repository_, {signer, {}}, setup.options.claim_ms),
+      notes_(remote_, store, signer) {}
 
 // What was revoked on one side must not come back from the other.
 Status Migration::begin() {

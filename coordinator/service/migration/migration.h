@@ -15,7 +15,6 @@
 #include "cache/remote/remote_store.h"
 #include "cache/store/store.h"
 #include "common/base/result.h"
-#include "common/base/signing.h"
 #include "coordinator/service/migration/farm_hold.h"
 #include "coordinator/service/plans/plan_repository.h"
 #include "coordinator/service/plans/tenants.h"
@@ -24,6 +23,7 @@
 #include "coordinator/service/sharing/plan_records.h"
 #include "coordinator/service/sharing/replica_notes.h"
 #include "coordinator/service/sharing/shared_tier.h"
+#include "coordinator/service/signing/signer.h"
 
 namespace coordinator::service {
 
@@ -47,7 +47,7 @@ class Migration {
 
   // `hold`: of all shards in `sharding`.
   Migration(const SharedTierSetup& setup, Sharding& sharding, const FarmHold& hold,
-            const common::SigningKey& key, cache::Store& store);
+            const SharedSigner& signer, cache::Store& store);
   common::Result<MigrationCounts> to_engine(const Progress& progress);
   common::Result<MigrationCounts> to_store(const Progress& progress);
 

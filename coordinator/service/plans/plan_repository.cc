@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/base/cat.h"
+#include "common/base/clock.h"
 #include "common/base/contains.h"
 #include "common/base/log.h"
 #include "common/plan/seal.h"
@@ -36,7 +37,10 @@ Result<OwnedPlan> decode_owned(const std::string& stored) {
   LFARM_ASSIGN_OR_RETURN(common::Sealed outer, common::decode_sealed(common::as_bytes(stored)));
   LFARM_ASSIGN_OR_RETURN(common::PlanGrant grant, common::decode_grant(outer.bytes));
   LFARM_ASSIGN_OR_RETURN(common::Plan plan, common::decode_plan(grant.plan));
-  return OwnedPlan{outer.signer, std::move(grant.tenant), std::move(plan)};
+  OwnedPlan owned{outer.signer, std::move(grant.tenant), std::move(plan)};
+  auto delegation = common::decode_delegation(outer.delegation);
+  if (delegation.ok()) owned.delegation = *delegation;
+  return owned;
 }
 
 common::PlanReady ReadyPlan::message(uint64_t request_id) const {
@@ -106,8 +110,15 @@ Result<std::optional<ReadyPlan>> PlanRepository::find_any_target(const std::stri
 // Signed, and in the store as a blob, so that clients can ask for it by its digest.
 Result<cache::NewPlan> PlanRepository::sealed(const std::string& tenant, const common::Plan& plan,
                                               const KeptPlan& how) const {
+  if (revocations_log_.holds(plan.provenance)) {
+    return common::Error{common::Code::kVerification,
+                         common::cat("what worker ", plan.provenance.worker,
+                                     " or its toolchain made at that time is revoked; submit the "
+                                     "model again")};
+  }
   common::PlanGrant grant{tenant, common::encode_plan(plan)};
-  common::Sealed outer = common::sign_plan(key_, common::encode_grant(grant));
+  LFARM_ASSIGN_OR_RETURN(common::Sealed outer,
+                         seal(*signer_, Statement::kPlan, common::encode_grant(grant)));
   cache::NewPlan kept;
   kept.bytes = common::as_text(common::encode_sealed(outer));
   LFARM_ASSIGN_OR_RETURN(common::Digest digest, store_.put_blob(kept.bytes));
@@ -166,7 +177,7 @@ Result<std::vector<common::Digest>> PlanRepository::keep_imported(const std::str
   for (ForeignPlan& foreign : plans) {
     common::Provenance& provenance = foreign.plan.provenance;
     // A plan that comes home is as good as one that never left.
-    if (foreign.signer != key_.public_key()) {
+    if (foreign.signer != public_key()) {
       provenance.origin = foreign.id;
       provenance.origin_signer = foreign.signer;
       provenance.imported_by = farm;
@@ -243,14 +254,29 @@ Result<std::optional<WholePlan>> PlanRepository::with_objects(const ReadyPlan& p
   return std::optional(whole_.emplace(plan.plan, std::move(whole)).first->second);
 }
 
-common::Status PlanRepository::load_revocations() {
-  common::RevocationList list;
-  LFARM_ASSIGN_OR_RETURN(list.plans, store_.revocations());
-  if (list.plans.empty()) return {};
-  revocations_ = common::share(
-      common::encode_sealed(common::sign_revocations(key_, common::encode_revocations(list))));
-  revocations_digest_ = common::digest_of(revocations_.bytes);
-  return {};
+common::Status PlanRepository::load_revocations() { return revocations_log_.load(); }
+
+void PlanRepository::tend_revocations(int64_t wall_ns) { revocations_log_.tend(wall_ns); }
+
+Result<std::vector<common::Digest>> PlanRepository::revoke_made(common::RevocationRule rule,
+                                                                const std::string& reason) {
+  // Of what is made from now on nothing is known.
+  rule.until_ns = std::min(rule.until_ns, common::wall_clock_ns());
+  LFARM_RETURN_IF_ERROR(revocations_log_.add_rule(rule));
+  std::vector<common::Digest> ids;
+  LFARM_ASSIGN_OR_RETURN(std::vector<cache::PlanListing> all, store_.list_plans());
+  for (const cache::PlanListing& listing : all) {
+    LFARM_ASSIGN_OR_RETURN(auto stored,
+                           store_.get_plan(listing.facts.key, cache::Lookup::kInspect));
+    auto found = stored ? decode_owned(stored->bytes) : common::corrupt("gone");
+    if (!found.ok()) continue;
+    const common::Provenance& made = found->plan.provenance;
+    bool is_named = rule.holds(made.worker, made.toolchain, made.created_ns);
+    if (is_named) ids.push_back(stored->facts.plan_id);
+  }
+  LFARM_RETURN_IF_ERROR(revoke_all(ids, reason));
+  if (ids.empty()) LFARM_RETURN_IF_ERROR(revocations_log_.sign_anew());
+  return ids;
 }
 
 Result<std::vector<common::Digest>> PlanRepository::revoke(const common::Digest& id,
@@ -274,7 +300,7 @@ common::Status PlanRepository::revoke_all(const std::vector<common::Digest>& pla
     LFARM_ASSIGN_OR_RETURN(std::string owner, owner_of(plan));
     LFARM_ASSIGN_OR_RETURN([[maybe_unused]] uint64_t removed, store_.revoke(plan, reason, owner));
   }
-  return load_revocations();
+  return revocations_log_.sign_anew();
 }
 
 Result<std::string> PlanRepository::owner_of(const common::Digest& plan) const {
@@ -318,12 +344,25 @@ common::Status PlanRepository::check_access(const std::string& tenant, const com
                                    "); submit the model again")};
 }
 
+// Whether clients take it, now and for as long as a pull lasts.
+bool PlanRepository::is_signed_well(const common::PublicKey& signer,
+                                    const std::optional<common::Delegation>& delegation) const {
+  if (signer != public_key()) return false;
+  auto present = signer_->delegation();
+  if (!delegation) return !present;
+  bool is_void = present && delegation->number < present->oldest_valid;
+  return !is_void && delegation->until_ns > common::wall_clock_ns();
+}
+
 Result<std::optional<cache::StoredPlan>> PlanRepository::signed_anew(
     const cache::StoredPlan& stored, const OwnedPlan& owned) {
-  if (!common::contains(earlier_, owned.signer)) return std::optional<cache::StoredPlan>();
+  auto present = signer_->delegation();
+  bool is_known = owned.signer == public_key() || common::contains(earlier_, owned.signer) ||
+                  (present && present->key == owned.signer);
+  if (!is_known) return std::optional<cache::StoredPlan>();
   LFARM_ASSIGN_OR_RETURN(common::Sealed outer,
                          common::decode_sealed(common::as_bytes(stored.bytes)));
-  if (!common::check_signature(outer, owned.signer).ok()) {
+  if (!common::check_signature(outer, owned.signer, common::time_of(outer)).ok()) {
     return std::optional<cache::StoredPlan>();
   }
   KeptPlan how;
@@ -336,9 +375,9 @@ Result<std::optional<cache::StoredPlan>> PlanRepository::signed_anew(
     if (is_new) anew.needs.push_back(need);
   }
   LFARM_RETURN_IF_ERROR(store_.put_plan(anew));
-  common::log_info(
-      common::cat("plan ", stored.facts.plan_id.short_hex(), " of an earlier key is signed anew"),
-      {{"plan", anew.facts.plan_id.hex()}, {"tenant", owned.tenant}});
+  common::log_info(common::cat("plan ", stored.facts.plan_id.short_hex(),
+                               " of an earlier key or delegation is signed anew"),
+                   {{"plan", anew.facts.plan_id.hex()}, {"tenant", owned.tenant}});
   return store_.get_plan(anew.facts.key, cache::Lookup::kInspect);
 }
 
@@ -346,17 +385,21 @@ Result<std::optional<ReadyPlan>> PlanRepository::ready(const common::Digest& key
                                                        cache::StoredPlan stored) {
   ReadyPlan found;
   found.key = key;
-  found.revocations = revocations_digest_;
+  found.revocations = revocations_digest();
   found.plan = stored.facts.plan_id;
   found.objects = std::move(stored.needs);
   std::erase(found.objects, found.plan);
   found.best_ns = stored.facts.best_ns;
   auto origin = origins_.find(found.plan);
+  if (origin != origins_.end() && !is_signed_well(public_key(), origin->second.delegation)) {
+    origins_.erase(origin);
+    origin = origins_.end();
+  }
   if (origin == origins_.end()) {
     LFARM_ASSIGN_OR_RETURN(OwnedPlan owned, decode_owned(stored.bytes));
-    if (owned.signer != key_.public_key()) {
+    if (!is_signed_well(owned.signer, owned.delegation)) {
       LFARM_ASSIGN_OR_RETURN(auto anew, signed_anew(stored, owned));
-      if (anew) return ready(key, std::move(*anew));
+      if (anew && anew->facts.plan_id != found.plan) return ready(key, std::move(*anew));
       common::log_warning(common::cat("plan ", found.plan.short_hex(),
                                       " was signed with an earlier key; it is removed"));
       LFARM_ASSIGN_OR_RETURN([[maybe_unused]] bool removed, store_.remove_plan(stored.facts.key));
@@ -366,7 +409,7 @@ Result<std::optional<ReadyPlan>> PlanRepository::ready(const common::Digest& key
     const common::Provenance& provenance = owned.plan.provenance;
     Origin facts{provenance.baseline_ns, provenance.candidates,
                  provenance.is_interim ? common::Standing::kInterim : common::Standing::kFinal,
-                 effort_of(provenance)};
+                 effort_of(provenance), owned.delegation};
     origin = origins_.emplace(found.plan, facts).first;
   }
   found.baseline_ns = origin->second.baseline_ns;

@@ -18,7 +18,9 @@
 #include "common/wire/socket.h"
 #include "coordinator/service/plans/effort.h"
 #include "coordinator/service/plans/recipe.h"
+#include "coordinator/service/plans/revocation_log.h"
 #include "coordinator/service/plans/tenants.h"
+#include "coordinator/service/signing/signer.h"
 
 namespace coordinator::service {
 
@@ -84,9 +86,13 @@ std::string merge_publications(const std::string& newer, const std::string& olde
 class PlanRepository {
  public:
   // `earlier`: keys that the farm signed with before; it vouches for what they signed.
-  PlanRepository(cache::Store& store, const common::SigningKey& key, Tenants& tenants,
+  PlanRepository(cache::Store& store, SharedSigner signer, Tenants& tenants,
                  std::vector<common::PublicKey> earlier = {})
-      : store_(store), key_(key), earlier_(std::move(earlier)), tenants_(tenants) {}
+      : store_(store),
+        signer_(std::move(signer)),
+        earlier_(std::move(earlier)),
+        tenants_(tenants),
+        revocations_log_(store_, *signer_) {}
 
   // The tenant's plan; where it has none, a copy of one that another tenant shares with it or has
   // published, which says neither whose it was nor for whom it was made. Empty when there is none,
@@ -163,23 +169,31 @@ class PlanRepository {
   // Withdraws imported plans that the farm of that key has revoked since. Returns how many.
   common::Result<size_t> revoke_imported(const common::PublicKey& signer,
                                          const common::RevocationList& list);
-  common::PublicKey public_key() const { return key_.public_key(); }
+  // That clients trust.
+  common::PublicKey public_key() const { return signer_->authority(); }
   // Of tenants' keys whose plan may be another one since the last call: the place of the key for no
   // machine class (common::place_of), whatever the plan's class. Thread-safe.
   std::vector<common::Digest> take_changes();
 
-  // Reads which plans were revoked. To be called once, before anything else.
+  // Reads which plans were revoked and signs the list. To be called once, before anything else.
   common::Status load_revocations();
+  // Signs the list anew when half of its time is over, the signer has another delegation, or nobody
+  // signed the last change. To be called on every turn of the loop.
+  void tend_revocations(int64_t wall_ns);
   // Withdraws the plan of that id, which need not be here any more, or the plans that tenants have
   // under a plan key of that digest, durably. Returns their ids. kUnsupported when the list is
   // full.
   common::Result<std::vector<common::Digest>> revoke(const common::Digest& id,
                                                      const std::string& reason);
+  // Withdraws all plans that were made so: those of the store, and whatever copies there are.
+  // Returns the ids of the former. kUnsupported when there are too many rules.
+  common::Result<std::vector<common::Digest>> revoke_made(common::RevocationRule rule,
+                                                          const std::string& reason);
   // The same of plans by their own ids, all at once.
   common::Status revoke_all(const std::vector<common::Digest>& plans, const std::string& reason);
   // The signed list and its digest; empty and zero while nothing is revoked.
-  const common::SharedBytes& revocations() const { return revocations_; }
-  const common::Digest& revocations_digest() const { return revocations_digest_; }
+  const common::SharedBytes& revocations() const { return revocations_log_.signed_list(); }
+  const common::Digest& revocations_digest() const { return revocations_log_.digest(); }
   // Whether the tenant may have this blob of the store. kVerification when it is a revoked plan,
   // kInvalidInput when it is another tenant's; whatever is no plan is anyone's who knows its
   // digest.
@@ -192,7 +206,10 @@ class PlanRepository {
     int64_t candidates = 0;
     common::Standing standing = common::Standing::kFinal;
     Effort effort;
+    std::optional<common::Delegation> delegation;
   };
+  bool is_signed_well(const common::PublicKey& signer,
+                      const std::optional<common::Delegation>& delegation) const;
   void note_change(const common::Digest& place) const;
   common::Result<cache::NewPlan> sealed(const std::string& tenant, const common::Plan& plan,
                                         const KeptPlan& how) const;
@@ -208,8 +225,8 @@ class PlanRepository {
   common::Result<std::optional<ReadyPlan>> ready(const common::Digest& key,
                                                  cache::StoredPlan stored);
   common::Result<std::vector<common::Digest>> plans_under(const common::Digest& key);
-  // Signs a plan of an earlier key anew and puts it in its own place. Empty when the signature is
-  // none of such a key.
+  // Signs a plan of an earlier key, or of one whose delegation has ended, anew and puts it in its
+  // own place. Empty when the signature is none of such a key.
   common::Result<std::optional<cache::StoredPlan>> signed_anew(const cache::StoredPlan& stored,
                                                                const OwnedPlan& owned);
   common::Result<std::string> owner_of(const common::Digest& plan) const;
@@ -217,7 +234,7 @@ class PlanRepository {
   static constexpr size_t kOriginsMax = 4'096;
   static constexpr size_t kWholeBytesMax = size_t{64} << 20;
   cache::Store& store_;
-  const common::SigningKey key_;
+  const SharedSigner signer_;
   const std::vector<common::PublicKey> earlier_;
   Tenants& tenants_;
   // By plan digest: decoding a plan for two numbers would cost more than finding it.
@@ -226,8 +243,7 @@ class PlanRepository {
   std::unordered_map<common::Digest, WholePlan> whole_;
   size_t whole_bytes_ = 0;
   mutable std::mutex classes_mutex_;  // held while the record of a key's classes is changed
-  common::SharedBytes revocations_;
-  common::Digest revocations_digest_;
+  RevocationLog revocations_log_;
   mutable std::mutex changes_mutex_;
   mutable std::vector<common::Digest> changes_;
 };

@@ -90,7 +90,7 @@ Result<bool> PlanRepository::copy_shared(const std::string& tenant, const Digest
     if (!stored) continue;
     auto found = decode_owned(stored->bytes);
     // A copy is nobody's to share on, and one of a search that goes on may not stay.
-    bool is_own = found.ok() && found->signer == key_.public_key() && found->tenant == owner &&
+    bool is_own = found.ok() && found->signer == public_key() && found->tenant == owner &&
                   !found->plan.provenance.tenant.empty() && !found->plan.provenance.is_interim;
     if (!is_own) continue;
     common::Plan copy = std::move(found->plan);
@@ -189,8 +189,8 @@ Result<std::optional<EarlierPlan>> PlanRepository::earlier(const Digest& place,
                                                            std::string* owner) const {
   LFARM_ASSIGN_OR_RETURN(auto stored, store_.get_plan(place, cache::Lookup::kInspect));
   auto found = stored ? decode_owned(stored->bytes) : common::corrupt("none");
-  bool is_theirs = found.ok() && found->signer == key_.public_key() &&
-                   (tenant.empty() || found->tenant == tenant);
+  bool is_theirs =
+      found.ok() && found->signer == public_key() && (tenant.empty() || found->tenant == tenant);
   if (!is_theirs) return std::optional<EarlierPlan>();
   EarlierPlan out;
   out.id = stored->facts.plan_id;
@@ -274,8 +274,8 @@ Result<std::vector<PlanRepository::StalePlan>> PlanRepository::stale_plans(
     LFARM_ASSIGN_OR_RETURN(auto stored,
                            store_.get_plan(listing.facts.key, cache::Lookup::kInspect));
     auto found = stored ? decode_owned(stored->bytes) : common::corrupt("gone");
-    bool is_ours = found.ok() && found->signer == key_.public_key() &&
-                   found->plan.key.epoch == epoch && is_stale(found->plan);
+    bool is_ours = found.ok() && found->signer == public_key() && found->plan.key.epoch == epoch &&
+                   is_stale(found->plan);
     if (is_ours) stale.push_back({listing.facts.key, listing.uses, listing.last_used_wall_ns});
   }
   std::sort(stale.begin(), stale.end(), [](const StalePlan& a, const StalePlan& b) {

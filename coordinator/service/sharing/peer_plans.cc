@@ -38,29 +38,25 @@ Digest place_of_list(const common::PublicKey& farm) {
   return common::Hasher().text("revocations of").data(farm).finish();
 }
 
-// ---- Claims: the holder's key, when it expires, the holder's signature -------------------------
+// ---- Claims: the holder's key, when it expires, the proof that the holder says so --------------
 
 struct ClaimText {
   common::PublicKey holder{};
   int64_t expires_wall_ns = 0;
-  common::Signature signature{};
+  common::Proof proof;
 };
-constexpr size_t kClaimBytes = 32 + 8 + 64;
-
-Digest claim_content(const Digest& place, int64_t expires_wall_ns) {
-  return common::Hasher().text("search claim").digest(place).i64(expires_wall_ns).finish();
-}
+constexpr size_t kClaimHeadBytes = 32 + 8;
 
 std::string encode(const ClaimText& claim) {
   std::string out(common::as_text(claim.holder));
   auto expires = static_cast<uint64_t>(claim.expires_wall_ns);
   for (int byte = 0; byte < 8; ++byte) out.push_back(static_cast<char>(expires >> (8 * byte)));
-  out += common::as_text(claim.signature);
+  out += common::as_text(common::encode_proof(claim.proof));
   return out;
 }
 
 std::optional<ClaimText> decode_claim(const std::string& text) {
-  if (text.size() != kClaimBytes) return std::nullopt;
+  if (text.size() < kClaimHeadBytes) return std::nullopt;
   ClaimText claim;
   std::memcpy(claim.holder.data(), text.data(), 32);
   uint64_t expires = 0;
@@ -70,7 +66,10 @@ std::optional<ClaimText> decode_claim(const std::string& text) {
         << (8 * byte);
   }
   claim.expires_wall_ns = static_cast<int64_t>(expires);
-  std::memcpy(claim.signature.data(), text.data() + 40, 64);
+  common::ByteView rest = common::as_bytes(text).subspan(kClaimHeadBytes);
+  auto proof = common::take_proof(&rest);
+  if (!proof.ok() || !rest.empty()) return std::nullopt;
+  claim.proof = std::move(*proof);
   return claim;
 }
 
@@ -86,7 +85,7 @@ PeerPlans::PeerPlans(cache::RemoteStore& remote, PlanRecords& records, cache::St
       claim_ms_(claim_ms) {}
 
 bool PeerPlans::is_trusted(const common::PublicKey& signer) const {
-  return signer == trust_.own.public_key() || common::contains(trust_.peers, signer);
+  return signer == trust_.own->authority() || common::contains(trust_.peers, signer);
 }
 
 bool PeerPlans::is_revoked(const Digest& id) const {
@@ -115,6 +114,20 @@ PeerCounts PeerPlans::counts() const {
 
 // ---- Plans -------------------------------------------------------------------------------------
 
+// What this farm signed outlives its delegation there, so that a rotation loses nothing; a
+// delegation that its root key has voided does not count.
+Status PeerPlans::check_signed(const common::Sealed& outer) const {
+  if (outer.signer != trust_.own->authority()) {
+    return common::check_signature(outer, outer.signer);
+  }
+  auto present = trust_.own->delegation();
+  auto its = common::decode_delegation(outer.delegation);
+  if (present && its.ok() && its->number < present->oldest_valid) {
+    return Error{Code::kVerification, "a plan's delegation was voided by its root key"};
+  }
+  return common::check_signature(outer, outer.signer, common::time_of(outer));
+}
+
 // Not a byte of the content is looked at before the signature holds.
 Result<PeerPlans::Opened> PeerPlans::open(const std::string& bytes, const std::string& tenant,
                                           const Digest& plan_key,
@@ -125,7 +138,7 @@ Result<PeerPlans::Opened> PeerPlans::open(const std::string& bytes, const std::s
                  cat("a plan is signed by ", common::to_hex(outer.signer),
                      ", a farm that this one does not trust; --trust-peer names those it does")};
   }
-  LFARM_RETURN_IF_ERROR(common::check_signature(outer, outer.signer));
+  LFARM_RETURN_IF_ERROR(check_signed(outer));
   LFARM_ASSIGN_OR_RETURN(common::PlanGrant grant, common::decode_grant(outer.bytes));
   LFARM_ASSIGN_OR_RETURN(common::Plan plan, common::decode_plan(grant.plan));
   if (grant.tenant != tenant || plan.key.digest() != plan_key ||
@@ -237,11 +250,12 @@ std::map<uint32_t, Error> PeerPlans::reconcile(const std::set<uint32_t>& shards)
 
 // ---- Who searches ------------------------------------------------------------------------------
 
-std::string PeerPlans::claim_text(const Digest& place) const {
+Result<std::string> PeerPlans::claim_text(const Digest& place) const {
   ClaimText claim;
-  claim.holder = trust_.own.public_key();
+  claim.holder = trust_.own->authority();
   claim.expires_wall_ns = common::wall_clock_ns() + claim_ms_ * kNsPerMs;
-  claim.signature = common::sign(trust_.own, claim_content(place, claim.expires_wall_ns).bytes);
+  LFARM_ASSIGN_OR_RETURN(
+      claim.proof, trust_.own->sign(Statement::kClaim, claim_bytes(place, claim.expires_wall_ns)));
   return encode(claim);
 }
 
@@ -249,13 +263,14 @@ std::string PeerPlans::claim_text(const Digest& place) const {
 PeerPlans::Holder PeerPlans::holder_of(const std::string& text, const Digest& place) const {
   auto claim = decode_claim(text);
   if (!claim || !is_trusted(claim->holder)) return Holder::kNobody;
-  Digest content = claim_content(place, claim->expires_wall_ns);
-  if (!common::signature_is_valid(claim->holder, content.bytes, claim->signature)) {
+  auto content = content_of(Statement::kClaim, claim_bytes(place, claim->expires_wall_ns));
+  int64_t now_ns = common::wall_clock_ns();
+  if (!common::check_proof(claim->proof, claim->holder, *content, "claim", now_ns).ok()) {
     return Holder::kNobody;
   }
-  int64_t left_ms = (claim->expires_wall_ns - common::wall_clock_ns()) / kNsPerMs;
+  int64_t left_ms = (claim->expires_wall_ns - now_ns) / kNsPerMs;
   if (left_ms < -kClockSkewMs || left_ms > kClaimMsMax + kClockSkewMs) return Holder::kNobody;
-  return claim->holder == trust_.own.public_key() ? Holder::kThisFarm : Holder::kPeer;
+  return claim->holder == trust_.own->authority() ? Holder::kThisFarm : Holder::kPeer;
 }
 
 void PeerPlans::hold(const Digest& place, std::string claim) {
@@ -274,11 +289,13 @@ Claim PeerPlans::claim(const PlanPlace& plan) {
   // Whoever holds a shard is the only one that searches for its graphs.
   if (records_.are_sharded()) return Claim::kOurs;
   Digest place = plan.digest();
-  std::string mine = claim_text(place);
-  auto claimed = remote_.claim(place, mine, claim_ms_);
+  auto mine = claim_text(place);
+  // Nobody signs: two farms may search.
+  if (!mine.ok()) return Claim::kOurs;
+  auto claimed = remote_.claim(place, *mine, claim_ms_);
   if (!claimed.ok()) return Claim::kOurs;
   if (*claimed) {
-    hold(place, std::move(mine));
+    hold(place, std::move(*mine));
     return Claim::kOurs;
   }
   auto there = remote_.get(RemoteRecord::kSearch, place);
@@ -297,13 +314,14 @@ void PeerPlans::renew_claims() {
     claims = claims_;
   }
   for (const auto& [place, text] : claims) {
-    std::string next = claim_text(place);
-    auto renewed = remote_.renew(place, text, next, claim_ms_);
+    auto next = claim_text(place);
+    if (!next.ok()) return;
+    auto renewed = remote_.renew(place, text, *next, claim_ms_);
     if (!renewed.ok()) return;
     std::lock_guard lock(mutex_);
     auto held = claims_.find(place);
     if (held == claims_.end()) continue;
-    *renewed ? void(held->second = std::move(next)) : void(claims_.erase(held));
+    *renewed ? void(held->second = std::move(*next)) : void(claims_.erase(held));
   }
 }
 
@@ -365,11 +383,12 @@ Status PeerPlans::load() {
 // that cannot be read is written anew.
 Result<std::set<Digest>> PeerPlans::published_by_replicas() {
   std::set<Digest> ids;
-  const common::PublicKey own = trust_.own.public_key();
+  const common::PublicKey own = trust_.own->authority();
   LFARM_ASSIGN_OR_RETURN(auto bytes, remote_.get(RemoteRecord::kRevocations, place_of_list(own)));
   if (!bytes) return ids;
   auto outer = common::decode_sealed(common::as_bytes(*bytes));
-  if (!outer.ok() || !common::check_revocations(*outer, own).ok()) return ids;
+  if (!outer.ok()) return ids;
+  if (!common::check_revocations(*outer, own, common::time_of(*outer)).ok()) return ids;
   auto list = common::decode_revocations(outer->bytes);
   if (list.ok()) ids.insert(list->plans.begin(), list->plans.end());
   return ids;
@@ -405,10 +424,11 @@ Status PeerPlans::publish_revocations(const std::vector<Digest>& ids,
   LFARM_RETURN_IF_ERROR(keep_ids(kWithdrawnName, all));
   common::RevocationList list;
   list.plans.assign(all.begin(), all.end());
-  common::Bytes sealed =
-      common::encode_sealed(common::sign_revocations(trust_.own, common::encode_revocations(list)));
-  LFARM_RETURN_IF_ERROR(remote_.put(
-      RemoteRecord::kRevocations, place_of_list(trust_.own.public_key()), common::as_text(sealed)));
+  LFARM_ASSIGN_OR_RETURN(common::Sealed sealed, seal(*trust_.own, Statement::kRevocations,
+                                                     common::encode_revocations(list)));
+  LFARM_RETURN_IF_ERROR(remote_.put(RemoteRecord::kRevocations,
+                                    place_of_list(trust_.own->authority()),
+                                    common::as_text(common::encode_sealed(sealed))));
   for (const Digest& place : places) LFARM_RETURN_IF_ERROR(remove_revoked(place));
   return {};
 }
@@ -449,14 +469,14 @@ PeerPlans::News PeerPlans::learn_revocations() {
   std::set<Digest> named;
   // The own list, too: other replicas sign with the same key.
   std::vector<common::PublicKey> farms = trust_.peers;
-  farms.push_back(trust_.own.public_key());
+  farms.push_back(trust_.own->authority());
   for (const common::PublicKey& peer : farms) {
     auto bytes = remote_.get(RemoteRecord::kRevocations, place_of_list(peer));
     if (!bytes.ok()) {
       news.is_whole = false;
       continue;
     }
-    bool is_own = peer == trust_.own.public_key();
+    bool is_own = peer == trust_.own->authority();
     if (!*bytes) {
       std::lock_guard lock(mutex_);
       news.own_is_short = news.own_is_short || (is_own && !withdrawn_.empty());
@@ -469,7 +489,9 @@ PeerPlans::News PeerPlans::learn_revocations() {
       if (lists_[who] == seen) continue;
     }
     auto outer = common::decode_sealed(common::as_bytes(**bytes));
-    Status checked = outer.ok() ? common::check_revocations(*outer, peer) : Status(outer.error());
+    // What was revoked stays so when the delegation has ended.
+    Status checked = outer.ok() ? common::check_revocations(*outer, peer, common::time_of(*outer))
+                                : Status(outer.error());
     auto list = checked.ok() ? common::decode_revocations(outer->bytes) : checked.error();
     if (!list.ok()) {
       refuse(list.error().message);

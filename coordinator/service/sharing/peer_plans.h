@@ -18,11 +18,12 @@
 #include "coordinator/service/loop/options.h"
 #include "coordinator/service/plans/plan_repository.h"
 #include "coordinator/service/sharing/plan_records.h"
+#include "coordinator/service/signing/signer.h"
 
 namespace coordinator::service {
 
 struct PeerTrust {
-  common::SigningKey own;
+  SharedSigner own;
   std::vector<common::PublicKey> peers;  // without the own key
 };
 
@@ -94,6 +95,7 @@ class PeerPlans {
   };
   common::Result<Opened> open(const std::string& bytes, const std::string& tenant,
                               const common::Digest& plan_key, const std::string& machine) const;
+  common::Status check_signed(const common::Sealed& outer) const;
   common::Result<bool> bring(const PlanPlace& place);
   common::Result<std::optional<PlanPlace>> place_of_kept(const common::Digest& place,
                                                          const common::Digest& graph_hash);
@@ -103,7 +105,7 @@ class PeerPlans {
   common::Status keep_ids(std::string_view name, const std::set<common::Digest>& ids);
   common::Result<std::set<common::Digest>> kept_ids(std::string_view name);
   common::Result<std::set<common::Digest>> published_by_replicas();
-  std::string claim_text(const common::Digest& place) const;
+  common::Result<std::string> claim_text(const common::Digest& place) const;
   enum class Holder : uint8_t { kNobody, kThisFarm, kPeer };
   Holder holder_of(const std::string& claim, const common::Digest& place) const;
   void hold(const common::Digest& place, std::string claim);

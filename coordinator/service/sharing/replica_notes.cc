@@ -1,11 +1,11 @@
 #include "coordinator/service/sharing/replica_notes.h"
 
 #include <algorithm>
-#include <cstring>
 #include <iterator>
 
 #include "cache/store/records.h"
 #include "common/base/cat.h"
+#include "common/base/clock.h"
 #include "common/base/log.h"
 #include "coordinator/service/plans/plan_repository.h"
 #include "coordinator/service/plans/priors.h"
@@ -44,30 +44,30 @@ void append_text(std::string& out, std::string_view text) {
 }  // namespace
 
 Digest ReplicaNotes::place_of(size_t record) const {
-  return common::Hasher().text("replica notes").data(own_.public_key()).u64(record).finish();
+  return common::Hasher().text("replica notes").data(own_->authority()).u64(record).finish();
 }
 
-Digest ReplicaNotes::content_of(size_t record, std::string_view values) const {
-  return common::Hasher().text("replica notes").u64(record).text(values).finish();
-}
-
-std::string ReplicaNotes::signed_record(size_t record, const Values& values) const {
+Result<std::string> ReplicaNotes::signed_record(size_t record, const Values& values) const {
   std::string bytes;
   for (const Value& value : values) {
     append_text(bytes, value.name);
     append_text(bytes, value.bytes);
   }
-  auto signature = common::sign(own_, content_of(record, bytes).bytes);
-  return std::string(common::as_text(signature)) + bytes;
+  LFARM_ASSIGN_OR_RETURN(common::Proof proof,
+                         own_->sign(Statement::kNotes, notes_bytes(record, bytes)));
+  return std::string(common::as_text(common::encode_proof(proof))) + bytes;
 }
 
 Result<ReplicaNotes::Values> ReplicaNotes::read(size_t record, std::string_view bytes) const {
-  common::Signature signature{};
-  if (bytes.size() < signature.size()) return common::corrupt("a replica's record is cut off");
-  std::memcpy(signature.data(), bytes.data(), signature.size());
-  bytes.remove_prefix(signature.size());
-  Digest content = content_of(record, bytes);
-  if (!common::signature_is_valid(own_.public_key(), content.bytes, signature)) {
+  common::ByteView rest = common::as_bytes(bytes);
+  LFARM_ASSIGN_OR_RETURN(common::Proof proof, common::take_proof(&rest));
+  bytes = common::as_text(rest);
+  LFARM_ASSIGN_OR_RETURN(Digest content, content_of(Statement::kNotes, notes_bytes(record, bytes)));
+  // A record that stays until its delegation has ended is what was left here all the same.
+  int64_t when_ns = common::wall_clock_ns();
+  auto delegation = common::decode_delegation(proof.delegation);
+  if (delegation.ok()) when_ns = delegation->from_ns;
+  if (!common::check_proof(proof, own_->authority(), content, "record", when_ns).ok()) {
     return common::corrupt("a replica's record has another signature than this farm's");
   }
   Values values;
@@ -165,7 +165,7 @@ Status ReplicaNotes::push() {
   LFARM_ASSIGN_OR_RETURN(std::vector<Values> records, own_values());
   for (size_t k = 0; k < kRecords; ++k) {
     if (records[k].empty()) continue;
-    std::string bytes = signed_record(k, records[k]);
+    LFARM_ASSIGN_OR_RETURN(std::string bytes, signed_record(k, records[k]));
     Digest content = common::digest_of(bytes);
     if (content == known_[k]) continue;
     LFARM_RETURN_IF_ERROR(remote_.put(RemoteRecord::kNotes, place_of(k), bytes));

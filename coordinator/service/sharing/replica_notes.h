@@ -5,12 +5,13 @@
 #include <array>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cache/remote/remote_store.h"
 #include "cache/store/store.h"
 #include "cache/store/tenant_usage.h"
-#include "common/base/signing.h"
+#include "coordinator/service/signing/signer.h"
 
 namespace coordinator::service {
 
@@ -20,8 +21,8 @@ class ReplicaNotes {
  public:
   using Usages = std::map<std::string, cache::TenantUsage>;
 
-  ReplicaNotes(cache::RemoteStore& remote, cache::Store& store, const common::SigningKey& own)
-      : remote_(remote), store_(store), own_(own) {}
+  ReplicaNotes(cache::RemoteStore& remote, cache::Store& store, SharedSigner own)
+      : remote_(remote), store_(store), own_(std::move(own)) {}
 
   // Takes what replicas have left into this one's store, but for tenants' usage, which is returned:
   // it is to be added to what the farm's memory holds. kUnavailable and kTimedOut: not now. A
@@ -41,15 +42,14 @@ class ReplicaNotes {
   using Values = std::vector<Value>;
 
   common::Digest place_of(size_t record) const;
-  common::Digest content_of(size_t record, std::string_view values) const;
-  std::string signed_record(size_t record, const Values& values) const;
+  common::Result<std::string> signed_record(size_t record, const Values& values) const;
   common::Result<Values> read(size_t record, std::string_view bytes) const;
   common::Result<std::vector<Values>> own_values() const;
   common::Status take(const Value& value, cache::Changes& changes, Usages& usages);
 
   cache::RemoteStore& remote_;
   cache::Store& store_;
-  const common::SigningKey own_;
+  const SharedSigner own_;
   bool is_pulled_ = false;
   std::array<common::Digest, kRecords> known_{};  // digests of the values as they are there
 };

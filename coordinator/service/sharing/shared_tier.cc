@@ -38,9 +38,9 @@ Result<std::string> read_password(const std::string& path) {
   return password;
 }
 
-PeerTrust trust_of(const SharedTierOptions& options, const common::SigningKey& key) {
-  PeerTrust trust{key, options.trusted};
-  std::erase(trust.peers, key.public_key());
+PeerTrust trust_of(const SharedTierOptions& options, const SharedSigner& signer) {
+  PeerTrust trust{signer, options.trusted};
+  std::erase(trust.peers, signer->authority());
   return trust;
 }
 
@@ -57,16 +57,16 @@ Result<SharedTierSetup> check_shared_tier(const SharedTierOptions& options) {
   return setup;
 }
 
-SharedTier::Link::Link(const SharedTierSetup& setup, const common::SigningKey& key,
+SharedTier::Link::Link(const SharedTierSetup& setup, const SharedSigner& signer,
                        cache::Store& store, PlanRepository& plans, Sharding* sharding,
                        const common::Clock& clock)
     : remote(setup.remote),
       records(remote, sharding),
-      peers(remote, records, store, plans, trust_of(setup.options, key), setup.options.claim_ms),
-      notes(remote, store, key),
+      peers(remote, records, store, plans, trust_of(setup.options, signer), setup.options.claim_ms),
+      notes(remote, store, signer),
       questions(clock, setup.options.wait_ms) {}
 
-SharedTier::SharedTier(const SharedTierSetup& setup, const common::SigningKey& key,
+SharedTier::SharedTier(const SharedTierSetup& setup, const SharedSigner& signer,
                        cache::Store& store, PlanRepository& plans, Tenants& tenants,
                        const common::Clock& clock, Sharding* sharding)
     : options_(setup.options),
@@ -76,7 +76,7 @@ SharedTier::SharedTier(const SharedTierSetup& setup, const common::SigningKey& k
       clock_(clock),
       sharding_(sharding) {
   if (options_.address.empty()) return;
-  link_ = std::make_unique<Link>(setup, key, store, plans, sharding, clock);
+  link_ = std::make_unique<Link>(setup, signer, store, plans, sharding, clock);
   if (sharding == nullptr) return;
   preparation_ = std::make_unique<ShardPreparation>(
       *sharding, link_->peers, clock, [this](const PeerPlans::News& news) { apply(news); });

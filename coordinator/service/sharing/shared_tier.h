@@ -12,7 +12,6 @@
 #include "cache/remote/remote_store.h"
 #include "cache/store/store.h"
 #include "common/base/clock.h"
-#include "common/base/signing.h"
 #include "coordinator/service/loop/background.h"
 #include "coordinator/service/loop/options.h"
 #include "coordinator/service/plans/plan_repository.h"
@@ -23,6 +22,7 @@
 #include "coordinator/service/sharing/replica_notes.h"
 #include "coordinator/service/sharing/shard_preparation.h"
 #include "coordinator/service/sharing/shared_questions.h"
+#include "coordinator/service/signing/signer.h"
 
 namespace coordinator::service {
 
@@ -51,7 +51,7 @@ class SharedTier {
   using Claimed = std::function<void(Claim)>;
 
   // `sharding`: null where one coordinator serves everything.
-  SharedTier(const SharedTierSetup& setup, const common::SigningKey& key, cache::Store& store,
+  SharedTier(const SharedTierSetup& setup, const SharedSigner& signer, cache::Store& store,
              PlanRepository& plans, Tenants& tenants, const common::Clock& clock,
              Sharding* sharding = nullptr);
   ~SharedTier();
@@ -117,7 +117,7 @@ class SharedTier {
  private:
   // The other side and the threads that talk to it.
   struct Link {
-    Link(const SharedTierSetup& setup, const common::SigningKey& key, cache::Store& store,
+    Link(const SharedTierSetup& setup, const SharedSigner& signer, cache::Store& store,
          PlanRepository& plans, Sharding* sharding, const common::Clock& clock);
     cache::RemoteStore remote;
     PlanRecords records;

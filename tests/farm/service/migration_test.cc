@@ -20,6 +20,7 @@
 #include "common/shard/shard.h"
 #include "coordinator/service/journal/job_journal.h"
 #include "coordinator/service/migration/migrate_command.h"
+#include "coordinator/service/signing/key_signer.h"
 #include "tests/farm/service/redis_server.h"
 #include "tests/unit/clients/sealed_plan.h"
 
@@ -49,7 +50,7 @@ struct Farm {
       : folder(must(common::ScratchDirectory::create("farm"))),
         store(must(cache::Store::open(folder.path(), {}))),
         tenants(*store),
-        plans(*store, key, tenants) {
+        plans(*store, std::make_shared<KeySigner>(key), tenants) {
     must(plans.load_revocations());
   }
   static common::Plan plan(int number, int64_t best_ns) {
@@ -134,7 +135,7 @@ class MigrationTest : public testing::Test {
     auto own = sharding("migration");
     LFARM_ASSIGN_OR_RETURN(auto hold,
                            FarmHold::take(*own, sharding_, clock_, [] { return false; }));
-    Migration migration(setup_, *own, *hold, key_, *farm.store);
+    Migration migration(setup_, *own, *hold, std::make_shared<KeySigner>(key_), *farm.store);
     auto progress = [plans_max](const MigrationCounts& counts) -> common::Status {
       if (counts.seen < plans_max) return {};
       return common::unavailable("told to stop");

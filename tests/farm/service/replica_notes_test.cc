@@ -8,6 +8,7 @@
 #include "common/base/files.h"
 #include "coordinator/service/plans/stored_tuning_records.h"
 #include "coordinator/service/plans/tenants.h"
+#include "coordinator/service/signing/key_signer.h"
 #include "tests/farm/service/redis_server.h"
 
 namespace coordinator::service {
@@ -22,7 +23,7 @@ struct Replica {
       : folder(std::move(common::ScratchDirectory::create("replica")).value()),
         store(std::move(cache::Store::open(folder.path(), {})).value()),
         remote(options_for(redis)),
-        notes(remote, *store, key) {}
+        notes(remote, *store, std::make_shared<KeySigner>(key)) {}
   static cache::RemoteOptions options_for(const RedisServer& redis) {
     cache::RemoteOptions options;
     options.address = cache::parse_remote_address(redis.address()).value();

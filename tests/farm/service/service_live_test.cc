@@ -12,6 +12,7 @@
 #include "common/ir/hlir/graph_hash.h"
 #include "common/wire/ir_codec.h"
 #include "coordinator/service/plans/plan_watches.h"
+#include "coordinator/service/signing/key_signer.h"
 #include "tests/farm/service/service_farm.h"
 
 namespace coordinator::service {
@@ -284,7 +285,8 @@ class Watches : public testing::Test {
       common::RouterSocket::bind(context_, {"tcp://127.0.0.1:*"}).value();
   std::unique_ptr<cache::Store> store_ = cache::Store::open(state_.path(), {}).value();
   Tenants tenants_{*store_};
-  PlanRepository repository_{*store_, common::make_signing_key(), tenants_};
+  PlanRepository repository_{*store_, std::make_shared<KeySigner>(common::make_signing_key()),
+                             tenants_};
   Outbox outbox_{router_, size_t{1} << 20};
   common::SteadyClock clock_;
   PlanWatches watches_{repository_, outbox_, clock_, 0, 65'536};

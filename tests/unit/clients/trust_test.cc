@@ -8,6 +8,7 @@
 #include "clients/runtime/farm/known_farms.h"
 #include "clients/runtime/farm/pulled_plan.h"
 #include "clients/runtime/farm/revocations.h"
+#include "common/base/clock.h"
 #include "common/base/files.h"
 #include "common/base/secret_file.h"
 #include "sealed_plan.h"
@@ -71,6 +72,66 @@ TEST(Trust, EveryRefusalIsNamed) {
   expect_holds(not_signed_as_plan.refusal(), "was changed after it was signed");
 }
 
+// From an hour ago to so many hours from now.
+common::Delegation delegated(const common::SigningKey& root, const common::PublicKey& key,
+                             uint64_t number, int64_t hours, uint64_t oldest_valid = 0) {
+  constexpr int64_t kHourNs = int64_t{3'600} * 1'000'000'000;
+  int64_t now_ns = common::wall_clock_ns();
+  return common::delegate(
+      root, {{}, key, number, oldest_valid, now_ns - kHourNs, now_ns + hours * kHourNs, {}});
+}
+
+TEST(Trust, AKeyToWhichTheRootKeyDelegatesSignsUntilThatEnds) {
+  Farm farm;
+  common::SigningKey root = common::make_signing_key();
+  farm.trust.signer = root.public_key();
+  expect_holds(farm.refusal(), "signed by another farm");
+  farm.sealed.signer = root.public_key();
+  auto put = [&](const common::Delegation& one) {
+    farm.sealed.delegation = common::encode_delegation(one);
+  };
+  const common::PublicKey key = farm.key.public_key();
+  put(delegated(root, key, 5, 1));
+  EXPECT_EQ(farm.refusal(), "");
+  put(delegated(root, common::make_signing_key().public_key(), 5, 1));
+  expect_holds(farm.refusal(), "was changed after it was signed");
+  put(delegated(common::make_signing_key(), key, 5, 1));
+  expect_holds(farm.refusal(), "signed by another farm");
+  common::Delegation longer = delegated(root, key, 5, 1);
+  longer.until_ns += 1;
+  put(longer);
+  expect_holds(farm.refusal(), "changed after the root key signed it");
+  put(delegated(root, key, 5, 0));
+  EXPECT_EQ(farm.refusal(), "");  // clocks may differ by minutes
+  put(delegated(root, key, 5, -1));
+  expect_holds(farm.refusal(), "ended at");
+  put(delegated(root, key, 5, 1));
+  farm.trust.revoked.oldest_delegation = 6;
+  expect_holds(farm.refusal(), "has withdrawn");
+  farm.trust.revoked.oldest_delegation = 5;
+  EXPECT_EQ(farm.refusal(), "");
+}
+
+TEST(Trust, PlansAreRevokedByWhatMadeThem) {
+  Farm farm;
+  farm.plan.provenance.worker = "gpu-7";
+  farm.plan.provenance.toolchain = "clang 14.0.6, openblas";
+  farm.plan.provenance.created_ns = 1'000;
+  farm.sealed = common::seal(farm.key, "team-a", farm.plan);
+  using Rule = common::RevocationRule;
+  for (const Rule& other :
+       {Rule{"gpu-8", "", 0, 2'000}, Rule{"gpu-7", "clang 15", 0, 2'000},
+        Rule{"gpu-7", "", 1'001, 2'000}, Rule{"gpu-7", "", 0, 999}, Rule{"gpu-7", "", 0, 0}}) {
+    farm.trust.revoked.rules = {other};
+    EXPECT_EQ(farm.refusal(), "");
+  }
+  for (const Rule& rule : {Rule{"gpu-7", "", 0, 1'000}, Rule{"", "clang 14", 1'000, 2'000},
+                           Rule{"", "", 0, 5'000}, Rule{"gpu-7", "openblas", 500, 1'500}}) {
+    farm.trust.revoked.rules = {Rule{"gpu-8", "", 0, 2'000}, rule};
+    expect_holds(farm.refusal(), "was revoked by the farm that signed it, with all");
+  }
+}
+
 class TrustFiles : public testing::Test {
  protected:
   TrustFiles() : scratch_(common::ScratchDirectory::create("trust").value()) {}
@@ -132,6 +193,37 @@ TEST_F(TrustFiles, RevocationsAreKeptAndOnlyGrow) {
   damaged[damaged.size() / 2] ^= std::byte{4};
   ASSERT_TRUE(common::write_file_atomic(file, damaged).ok());
   EXPECT_FALSE(book.known(key.public_key()).ok());
+}
+
+TEST_F(TrustFiles, AListIsTakenUntilItEndsAndHoldsBeyond) {
+  auto key = common::make_signing_key();
+  common::RevocationList list{{common::digest_of("a")}};
+  list.rules = {{"gpu-7", "", 5, 10}};
+  list.number = 17;
+  list.until_ns = common::wall_clock_ns() + 1'000'000'000;
+  auto signed_list = [&] {
+    return common::encode_sealed(common::sign_revocations(key, common::encode_revocations(list)));
+  };
+  common::Bytes fresh = signed_list();
+  Revocations book(path("revocations"));
+  auto learned = book.learn(key.public_key(), fresh);
+  ASSERT_TRUE(learned.ok()) << learned.error().message;
+  EXPECT_EQ(learned->rules, list.rules);
+  EXPECT_EQ(learned->number, 17u);
+  list.until_ns = common::wall_clock_ns() - int64_t{600} * 1'000'000'000;
+  auto old = Revocations(path("elsewhere")).learn(key.public_key(), signed_list());
+  ASSERT_FALSE(old.ok());
+  EXPECT_EQ(old.error().code, Code::kVerification);
+  expect_holds(old.error().message, "17 is an old one");
+  // What is kept is in force whatever the time.
+  std::filesystem::create_directories(path("kept"));
+  ASSERT_TRUE(
+      common::write_file_atomic(path("kept/") + common::to_hex(key.public_key()), signed_list())
+          .ok());
+  auto kept = Revocations(path("kept")).known(key.public_key());
+  ASSERT_TRUE(kept.ok());
+  EXPECT_TRUE(kept->holds(common::digest_of("a")));
+  EXPECT_EQ(kept->rules, list.rules);
 }
 
 // Replicas of a farm sign with one key, and each may know what the other does not.

@@ -147,7 +147,8 @@ class Maker {
       case 26:
         return StatusReply{number(), text()};
       case 27:
-        return RevokePlan{number(), digest(), text()};
+        if (random_.below(2) == 0) return RevokePlan{number(), digest(), text()};
+        return RevokePlan{number(), {}, text(), {name(), text(), small(99), 100 + small(99)}};
       case 28:
         return PlanRevoked{number(), digests()};
       case 29:
