@@ -4,6 +4,7 @@
 #include "common/ir/llir/horizontal.h"
 #include "common/wire/codec.h"
 #include "common/wire/ir_pieces.h"
+#include "schemas/plan.capnp.h"
 
 namespace common {
 namespace {
@@ -560,6 +561,36 @@ Result<Program> decode_program(ByteView bytes) {
                                              LFARM_RETURN_IF_ERROR(verify(program));
                                              return program;
                                            });
+}
+
+Bytes encode_revocations(const RevocationList& list) {
+  capnp::MallocMessageBuilder builder;
+  auto root = builder.initRoot<schemas::plan::RevocationList>();
+  put(root.initPlans(list_size(list.plans.size())), list.plans);
+  if (!list.rules.empty()) {
+    auto rules = root.initRules(list_size(list.rules.size()));
+    for (size_t k = 0; k < list.rules.size(); ++k) put(rules[list_size(k)], list.rules[k]);
+  }
+  root.setNumber(list.number);
+  root.setUntilNs(list.until_ns);
+  return flatten(builder);
+}
+
+Result<RevocationList> decode_revocations(ByteView bytes) {
+  auto read = [](schemas::plan::RevocationList::Reader in) -> Result<RevocationList> {
+    RevocationList list{get(in.getPlans())};
+    check_count(in.getRules(), kRevocationRulesMax, "rules");
+    for (auto rule : in.getRules()) {
+      get_name(rule.getWorker(), "a worker's name");
+      get_clean_text(rule.getToolchain(), "a toolchain");
+      list.rules.push_back(get_rule(rule));
+    }
+    list.number = in.getNumber();
+    list.until_ns = in.getUntilNs();
+    return list;
+  };
+  return decode_flat<RevocationList, schemas::plan::RevocationList>(
+      bytes, "revocation list", kEnvelopeBytesMax, kNestingMax, read);
 }
 
 }  // namespace common

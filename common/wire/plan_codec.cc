@@ -495,36 +495,6 @@ Result<PlanGrant> decode_grant(ByteView bytes) {
                                                  read);
 }
 
-Bytes encode_revocations(const RevocationList& list) {
-  capnp::MallocMessageBuilder builder;
-  auto root = builder.initRoot<wire::RevocationList>();
-  put(root.initPlans(list_size(list.plans.size())), list.plans);
-  if (!list.rules.empty()) {
-    auto rules = root.initRules(list_size(list.rules.size()));
-    for (size_t k = 0; k < list.rules.size(); ++k) put(rules[list_size(k)], list.rules[k]);
-  }
-  root.setNumber(list.number);
-  root.setUntilNs(list.until_ns);
-  return flatten(builder);
-}
-
-Result<RevocationList> decode_revocations(ByteView bytes) {
-  auto read = [](wire::RevocationList::Reader in) -> Result<RevocationList> {
-    RevocationList list{get(in.getPlans())};
-    check_count(in.getRules(), kRevocationRulesMax, "rules");
-    for (auto rule : in.getRules()) {
-      get_name(rule.getWorker(), "a worker's name");
-      get_clean_text(rule.getToolchain(), "a toolchain");
-      list.rules.push_back(get_rule(rule));
-    }
-    list.number = in.getNumber();
-    list.until_ns = in.getUntilNs();
-    return list;
-  };
-  return decode_flat<RevocationList, wire::RevocationList>(bytes, "revocation list",
-                                                           kEnvelopeBytesMax, kNestingMax, read);
-}
-
 Bytes encode_task_payload(const TaskPayload& payload) {
   capnp::MallocMessageBuilder builder;
   auto root = builder.initRoot<wire::TaskPayload>();
