@@ -39,6 +39,7 @@
   X(cache_reverify)       \
   X(keys_init)            \
   X(keys_new)             \
+  X(keys_delegate)        \
   X(keys_grant)           \
   X(keys_revoke)          \
   X(keys_ls)              \

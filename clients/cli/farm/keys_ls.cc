@@ -44,7 +44,7 @@ common::Status list_keys(const ListOptions& options) {
     json["farm_key"] = farm.public_key;
     own.row({"farm", farm.public_key, "for --farm-key"});
   }
-  if (common::file_exists(state.signing_key())) {
+  if (common::file_exists(state.signing_key()) || common::file_exists(state.signing_public())) {
     LFARM_ASSIGN_OR_RETURN(common::PublicKey signer, own_signing_key(state));
     json["signing_key"] = common::to_hex(signer);
     own.row({"signs with", common::to_hex(signer), "for --trust"});

@@ -9,9 +9,11 @@
 #include "clients/cli/base/report.h"
 #include "clients/cli/plans/find_plan.h"
 #include "clients/pt2/translate.h"
+#include "clients/runtime/farm/farm_access.h"
 #include "clients/runtime/farm/plan_archive.h"
 #include "clients/runtime/farm/revocations.h"
 #include "common/base/cat.h"
+#include "common/base/files.h"
 #include "common/wire/ir_codec.h"
 
 namespace clients {
@@ -69,6 +71,24 @@ Result<std::vector<Digest>> places_here(const ExportOptions& options, PlanCache&
   return places;
 }
 
+// The directory's list of revocations, signed as its coordinator would.
+Result<common::Sealed> sign_here(const StateDirectory& state, const common::RevocationList& list) {
+  LFARM_ASSIGN_OR_RETURN(common::PublicKey authority, own_signing_key(state));
+  if (!common::file_exists(state.signing_key())) {
+    return common::unsupported(
+        cat("the signing key of ", state.path,
+            " is with the farm's signer; export from the farm while it runs (--farm)"));
+  }
+  LFARM_ASSIGN_OR_RETURN(common::SigningKey key,
+                         common::load_or_create_signing_key(state.signing_key()));
+  common::Sealed sealed = common::sign_revocations(key, common::encode_revocations(list));
+  if (sealed.signer == authority) return sealed;
+  LFARM_ASSIGN_OR_RETURN(common::Delegation delegation,
+                         common::read_delegation_file(state.delegation()));
+  return common::sealed_by(authority, {sealed.signature, common::encode_delegation(delegation)},
+                           std::move(sealed.bytes));
+}
+
 Status export_here(const ExportOptions& options, PlanArchiveWriter& writer, size_t* plans) {
   LFARM_ASSIGN_OR_RETURN(auto cache, PlanCache::open({options.farm.state}));
   LFARM_ASSIGN_OR_RETURN(std::vector<Digest> places, places_here(options, *cache));
@@ -90,11 +110,8 @@ Status export_here(const ExportOptions& options, PlanArchiveWriter& writer, size
   common::RevocationList list;
   LFARM_ASSIGN_OR_RETURN(list.plans, cache->store().revocations());
   if (list.plans.empty()) return {};
-  LFARM_ASSIGN_OR_RETURN(
-      common::SigningKey key,
-      common::load_or_create_signing_key(StateDirectory{options.farm.state}.signing_key()));
-  common::Bytes signed_list =
-      common::encode_sealed(common::sign_revocations(key, common::encode_revocations(list)));
+  LFARM_ASSIGN_OR_RETURN(common::Sealed sealed, sign_here({options.farm.state}, list));
+  common::Bytes signed_list = common::encode_sealed(sealed);
   return writer.add(ArchivePartKind::kRevocations, signed_list);
 }
 
