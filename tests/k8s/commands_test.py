@@ -248,13 +248,42 @@ class SeveralCoordinators(ClusterCase):
         self.assertEqual(self.api.holder("lfarm-coordinator"), "")
 
 
+class ASigner(Case):
+    combination = "signer"
+
+    def test_the_coordinator_signs_by_the_container_beside_it(self):
+        if shutil.which("redis-server") is None:
+            raise unittest.SkipTest("no redis-server here")
+        socket = self.folder / "store.sock"
+        store = pods.Process(["redis-server", "--port", "0", "--unixsocket", str(socket), "--save",
+                              "", "--dir", str(self.folder)], dict(os.environ))
+        self.addCleanup(store.stop)
+        store.until("eady to accept connections")
+        container = manifests.pod(self.coordinator.workload)["containers"][1]
+        signer = self.coordinator.start(container=container)
+        self.addCleanup(signer.stop)
+        root = signer.until(r"signing key ([0-9a-f]{64})")[1]
+        process, site = self.start_coordinator([("redis://lfarm-store:6379",
+                                                 f"redis+unix://{socket}")])
+        self.assertEqual(process.until(r"signing key ([0-9a-f]{64})")[1], root)
+        self.assert_probes(self.coordinator, site)
+        state = self.coordinator.paths["coordinator", "/var/lib/lfarm"]
+        self.assertFalse((state / "signing.key").exists())
+        delegation = self.outside["Secret", "lfarm-signer"]["delegation"]
+        self.assertTrue(delegation.startswith(root))
+        process.terminate()
+        self.assertEqual(process.wait(), 0, process.said())
+        signer.terminate()
+        self.assertEqual(signer.wait(), 0, signer.said())
+
+
 class Flags(unittest.TestCase):
     def test_every_flag_is_one_that_its_program_has(self):
         known = {}
         for name in manifests.COMBINATIONS:
             objects = manifests.load(name)
-            for each in objects.workloads():
-                container = manifests.main_container(each)
+            for each, container in [(each, container) for each in objects.workloads()
+                                    for container in manifests.pod(each)["containers"]]:
                 flags = manifests.flags(objects, container)
                 words = (manifests.binary(manifests.program(container)),)
                 if "--role" in flags:

@@ -67,6 +67,7 @@ class Manual(unittest.TestCase):
         install = [line for line in commands(section("Install")) if "build.sh" not in line
                    and not re.search("apply -k|kustomize|rollout|port-forward|curl", line)]
         made = self.run_lines(install)
+        made.update(self.run_lines(commands(section("Signer"))))
         self.assertEqual({place: set(data) for place, data in made.items()}, policies.MADE_OUTSIDE)
         old = base64.b64decode(made["Secret", "lfarm-worker"]["7.key"]).decode()
 

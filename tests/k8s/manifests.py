@@ -30,6 +30,7 @@ COMBINATIONS = {
     "hpa": "tests/k8s/combinations/hpa",
     "searchers": "tests/k8s/combinations/searchers",
     "sharded": "k8s/overlays/sharded",
+    "signer": "tests/k8s/combinations/signer",
 }
 
 

@@ -84,6 +84,29 @@ def _(objects):
 
 on_pods("keys_come_from_their_secret", "one file less",
         lambda spec: spec["initContainers"][0]["command"].pop())
+@mutation("signing_keys_are_the_signers", "a coordinator that sees the signer's Secret", "signer")
+def _sees_the_signers_secret(objects):
+    spec = pod(objects.coordinators()[0])
+    mount = next(each for each in spec["containers"][1]["volumeMounts"]
+                 if each["name"] == "signer-keys")
+    spec["containers"][0]["volumeMounts"].append(mount)
+
+
+@mutation("signing_keys_are_the_signers", "a coordinator with the farm's own signing key", "signer")
+def _has_the_farms_signing_key(objects):
+    del pod(objects.coordinators()[0])["volumes"][0]["secret"]["items"]
+
+
+@mutation("signing_keys_are_the_signers", "a coordinator without its signer", "signer")
+def _has_no_signer(objects):
+    pod(objects.coordinators()[0])["containers"].pop()
+
+
+@mutation("signing_keys_are_the_signers", "another socket", "signer")
+def _asks_elsewhere(objects):
+    argument(pod(objects.coordinators()[0])["containers"][1], "--socket", "/run/lfarm/other")
+
+
 on_pods("keys_come_from_their_secret", "another image",
         lambda spec: spec["initContainers"][0].update(image="busybox:1"))
 

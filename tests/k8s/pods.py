@@ -7,6 +7,7 @@ import pathlib
 import re
 import shutil
 import subprocess
+import tempfile
 import threading
 
 import manifests
@@ -94,6 +95,9 @@ class Pod:
             source = None
             if "secret" in volume:
                 source = outside["Secret", volume["secret"]["secretName"]]
+                if "items" in volume["secret"]:
+                    source = {item["path"]: source[item["key"]]
+                              for item in volume["secret"]["items"]}
             if "configMap" in volume:
                 source = outside["ConfigMap", volume["configMap"]["name"]]
                 source = {item["path"]: source[item["key"]]
@@ -133,12 +137,14 @@ class Pod:
         values["TMPDIR"] = self.moved(container, "/tmp")
         return values
 
-    def start(self, changes=()):
-        """The main container's process. `changes`: texts in its arguments, and what to put there."""
-        values = self.environment(self.container)
-        command = [str(manifests.binary(manifests.program(self.container)))]
-        for argument in self.container["args"]:
-            argument = self.moved(self.container, manifests.expand(argument, values))
+    def start(self, changes=(), container=None):
+        """A container's process, the main one's if none is named. `changes`: texts in its arguments,
+        and what to put there."""
+        container = container or self.container
+        values = self.environment(container)
+        command = [str(manifests.binary(manifests.program(container)))]
+        for argument in container["args"]:
+            argument = self.moved(container, manifests.expand(argument, values))
             # Of the node's ports only free ones can be had here.
             argument = argument.replace("0.0.0.0:8080", "127.0.0.1:0").replace(
                 "0.0.0.0:8081", "127.0.0.1:0").replace(":7171", ":*").replace(
@@ -199,7 +205,14 @@ def farm_keys(folder):
     workers = {file.name: file.read_text(encoding="utf-8")
                for file in (folder / "workers").iterdir()}
     farm_key = re.search(r"^public (\S+)", texts["farm.key"], re.M)[1]
-    return {("Secret", "lfarm-farm"): {name: texts[name] for name in ("farm.key", "signing.key")},
+    with tempfile.TemporaryDirectory() as root:
+        subprocess.run([manifests.binary("lfarm"), "keys", "delegate", f"{root}/root.key",
+                        str(folder / "signing.key"), f"{root}/delegation"], check=True,
+                       stdout=subprocess.DEVNULL)
+        delegation = pathlib.Path(root, "delegation").read_text(encoding="utf-8")
+    return {("Secret", "lfarm-signer"): {"signing.key": texts["signing.key"],
+                                         "delegation": delegation},
+            ("Secret", "lfarm-farm"): {name: texts[name] for name in ("farm.key", "signing.key")},
             ("Secret", "lfarm-worker"): workers,
             ("ConfigMap", "lfarm-public"): {"allow": texts["allow"], "farm-key": farm_key}}
 

@@ -11,6 +11,7 @@ NAME = "app.kubernetes.io/name"
 # Made by the commands of docs/operations.md, which a test compares with this.
 MADE_OUTSIDE = {
     ("Secret", "lfarm-farm"): {"farm.key", "signing.key"},
+    ("Secret", "lfarm-signer"): {"signing.key", "delegation"},
     ("Secret", "lfarm-worker"): {f"{k}.key" for k in range(64)},
     ("ConfigMap", "lfarm-public"): {"allow", "farm-key"},
 }
@@ -125,13 +126,46 @@ def keys_come_from_their_secret(objects):
         if command[:3] != ["/usr/bin/install", "-m", "0600"]:
             yield f"{title(each)}: keys are not copied to files that only their owner reads"
             continue
-        secret = next(volume["secret"]["secretName"] for volume in pod(each)["volumes"]
-                      if "secret" in volume)
+        secret = next(volume["secret"] for volume in pod(each)["volumes"] if "secret" in volume)
         copied = {path.rsplit("/", 1)[1] for path in command[5:]}
-        if copied != MADE_OUTSIDE[("Secret", secret)]:
-            yield f"{title(each)}: copies {sorted(copied)} of Secret {secret}"
+        if copied != _files_of(secret):
+            yield f"{title(each)}: copies {sorted(copied)} of Secret {secret['secretName']}"
         if own and own != f"{command[4]}/{own.rsplit('/', 1)[1]}":
             yield f"{title(each)}: {own} is not where the keys are copied to"
+
+
+def _files_of(secret):
+    """Of a pod's volume."""
+    if "items" in secret:
+        return {item["path"] for item in secret["items"]}
+    return MADE_OUTSIDE[("Secret", secret["secretName"])]
+
+
+@policy
+def signing_keys_are_the_signers(objects):
+    """Where a coordinator asks a signer, only that one and the container that prepares its key see
+    any of the Secret, or what was copied of it; the socket is all that they share."""
+    for each in objects.coordinators():
+        its = flags(objects, main_container(each))
+        signers = [one for one in pod(each)["containers"]
+                   if flags(objects, one).get("--role") == "sign"]
+        if not signers:
+            if "--signer" in its:
+                yield f"{title(each)}: nobody signs for it"
+            continue
+        signer = signers[0]
+        if flags(objects, signer)["--socket"] != its.get("--signer"):
+            yield f"{title(each)}: does not ask its signer"
+        secrets = {volume["name"] for volume in pod(each)["volumes"]
+                   if "signing.key" in _files_of(volume.get("secret", {"items": []}))}
+        key = flags(objects, signer)["--key"].rsplit("/", 1)[0]
+        secrets |= {mount["name"] for mount in signer["volumeMounts"] if mount["mountPath"] == key}
+        if len(secrets) != 2:
+            yield f"{title(each)}: its signer's key is not copied from a Secret"
+        for container in all_containers(each):
+            mounted = secrets & {mount["name"] for mount in container["volumeMounts"]}
+            if mounted and not container["name"].startswith("signer"):
+                yield f"{title(each)}, {container['name']}: sees {sorted(mounted)}"
 
 
 @policy
