@@ -280,12 +280,12 @@ int lfarm_instance_plan(const lfarm_instance* instance, lfarm_plan* plan) {
                    from.farm.c_str(),
                    from.best_ns,
                    from.baseline_ns,
-                   from.candidates,
+                   from.search.candidates,
                    from.created_ns,
                    common::standing_name(running->facts.standing),
-                   from.speedup,
-                   from.speedup_low,
-                   from.speedup_high,
+                   from.speedup.ratio,
+                   from.speedup.low,
+                   from.speedup.high,
                    newest && newest->id != running->id ? instance->newer_id.c_str() : nullptr};
   std::memcpy(plan, &facts, std::min(plan->size, sizeof facts));
   return 1;

@@ -147,21 +147,21 @@ std::string print_history(const Provenance& p) {
   auto line = [&out](const char* name, const std::string& value) {
     if (!value.empty()) out += cat("  ", name, value, "\n");
   };
-  if (p.speedup > 0) {
+  if (p.speedup.ratio > 0) {
     line("speedup   ", cat(speedup_text(p), ", ", std::lround(p.disturbed * 100),
                            " % of the measurements disturbed"));
   }
   line("machine   ", p.machine);
-  if (p.is_interim) line("standing  ", "interim: its search went on");
+  if (p.search.is_interim) line("standing  ", "interim: its search went on");
   if (p.created_ns != 0) line("made at   ", time_text(p.created_ns));
   line("machine   ", p.machine);
   line("toolchain ", p.toolchain);
   line("tenant    ", p.tenant);
   line("for key   ", p.submitter);
-  line("found by  ", p.found_epoch.empty() ? "" : cat("epoch ", p.found_epoch));
-  if (!p.origin.is_zero()) line("from plan ", p.origin.hex());
-  if (p.origin_signer != PublicKey{}) line("signed by ", to_hex(p.origin_signer));
-  line("imported  ", p.imported_by.empty() ? "" : cat("by ", p.imported_by));
+  line("found by  ", p.origin.found_epoch.empty() ? "" : cat("epoch ", p.origin.found_epoch));
+  if (!p.origin.plan.is_zero()) line("from plan ", p.origin.plan.hex());
+  if (p.origin.signer != PublicKey{}) line("signed by ", to_hex(p.origin.signer));
+  line("imported  ", p.origin.imported_by.empty() ? "" : cat("by ", p.origin.imported_by));
   return out;
 }
 
@@ -173,13 +173,13 @@ std::string measured_text(int64_t ns) {
 
 std::string print(const Plan& plan) {
   const Provenance& p = plan.provenance;
-  std::string out =
-      cat("  key       ", plan.key.digest().hex(), "\n  graph     ", plan.key.graph_hash.hex(),
-          "\n  target    ", plan.key.target.name, "\n  policy    ", plan.key.policy,
-          "\n  epoch     ", plan.key.epoch, "\n  best      ", measured_text(p.best_ns),
-          "\n  baseline  ", measured_text(p.baseline_ns), "\n  predicted ",
-          measured_text(p.predicted_ns), "\n  tried     ", p.candidates, " candidates, seed ",
-          p.seed, "\n  made by   ", p.farm, ", measured by ", p.worker, "\n");
+  std::string out = cat(
+      "  key       ", plan.key.digest().hex(), "\n  graph     ", plan.key.graph_hash.hex(),
+      "\n  target    ", plan.key.target.name, "\n  policy    ", plan.key.policy, "\n  epoch     ",
+      plan.key.epoch, "\n  best      ", measured_text(p.best_ns), "\n  baseline  ",
+      measured_text(p.baseline_ns), "\n  predicted ", measured_text(p.prediction.ns),
+      "\n  tried     ", p.search.candidates, " candidates, seed ", p.search.seed, "\n  made by   ",
+      p.farm, ", measured by ", p.worker, "\n");
   out += print_history(p);
   out += cat("  memory    ", memory_text(plan), "\n");
   for (size_t s = 0; s < plan.symbols.size(); ++s) {
@@ -232,12 +232,13 @@ std::string print_predictions(const Plan& plan) {
   const Provenance& p = plan.provenance;
   std::string out =
       cat("  key         ", plan.key.digest().hex(), "\n  target      ", plan.key.target.name,
-          "\n  calibration ", p.calibration.empty() ? "none" : p.calibration, "\n  predicted   ",
-          measured_text(p.predicted_ns), "\n  measured    ", measured_text(p.best_ns), "\n");
-  if (p.predicted_schedules > 1) {
-    out += cat("  order       predicted at ", ratio_text(p.rank_correlation),
-               ", by constants alone ", ratio_text(p.constants_correlation), " (Spearman, ",
-               p.predicted_schedules, " schedules)\n");
+          "\n  calibration ", p.prediction.calibration.empty() ? "none" : p.prediction.calibration,
+          "\n  predicted   ", measured_text(p.prediction.ns), "\n  measured    ",
+          measured_text(p.best_ns), "\n");
+  if (p.prediction.schedules > 1) {
+    out += cat("  order       predicted at ", ratio_text(p.prediction.rank_correlation),
+               ", by constants alone ", ratio_text(p.prediction.constants_correlation),
+               " (Spearman, ", p.prediction.schedules, " schedules)\n");
   }
   IoProfile io =
       io_profile(plan.buffers, plan.calls, plan.outputs, representative_sizes(plan.symbols));

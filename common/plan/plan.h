@@ -108,36 +108,57 @@ struct PlanKernel {
   friend bool operator==(const PlanKernel&, const PlanKernel&) = default;
 };
 
-struct Provenance {
-  int64_t best_ns = 0;       // one run of the plan, measured
-  int64_t baseline_ns = 0;   // one run of the plain program, measured beside it
-  int64_t predicted_ns = 0;  // what the cost model said, 0 when it said nothing
-  int64_t candidates = 0;    // tried to find it
-  uint64_t seed = 0;
-  int64_t created_ns = 0;   // since 1970
-  std::string farm;         // the coordinator's name
-  std::string worker;       // who measured it
+// The plain plan's time over a plan's, measured in alternation in one process, and the bounds of
+// its 95 % confidence interval; 0: not compared.
+struct PlanSpeedup {
+  double ratio = 0, low = 0, high = 0;
+  friend bool operator==(const PlanSpeedup&, const PlanSpeedup&) = default;
+};
+
+struct PlanPrediction {
+  int64_t ns = 0;           // one run of the plan, by the cost model; 0 when it said nothing
   std::string calibration;  // what predictions rest on: "measured", "default", "none"
   // Rank correlations of the times of so many schedules of kernels that the search measured with
   // its predictions by then, and with those of the cost model's constants alone.
   double rank_correlation = 0;
   double constants_correlation = 0;
-  uint32_t predicted_schedules = 0;
-  // The plain plan's time over this plan's, measured in alternation in one process, and the bounds
-  // of its 95 % confidence interval; 0: not compared.
-  double speedup = 0, speedup_low = 0, speedup_high = 0;
-  double disturbed = 0;           // share of samples discarded because something else ran meanwhile
-  std::string machine;            // machine class that it was measured on; empty: not known
-  int64_t budget_candidates = 0;  // what its search was given; 0: no limit of this kind
+  uint32_t schedules = 0;
+  friend bool operator==(const PlanPrediction&, const PlanPrediction&) = default;
+};
+
+struct PlanSearch {
+  int64_t candidates = 0;  // tried to find the plan
+  uint64_t seed = 0;
+  int64_t budget_candidates = 0;  // what it was given; 0: no limit of this kind
   int64_t budget_ms = 0;
-  bool is_interim = false;  // stored while its search went on
-  std::string toolchain;    // of the worker that made the machine code
-  std::string tenant;       // whose search found it; not in what other tenants get
-  std::string submitter;    // id of the key that asked for it; not in what other tenants get
-  Digest origin;            // of the signed plan that this was imported, published or rebuilt from
-  PublicKey origin_signer{};  // of an imported plan: the farm that signed it first
-  std::string imported_by;    // the farm that vouches for an imported plan
-  std::string found_epoch;    // of the search that found it, where it was rebuilt since
+  bool is_interim = false;  // the plan was stored while it went on
+  friend bool operator==(const PlanSearch&, const PlanSearch&) = default;
+};
+
+// Of a plan that did not come from a search of this farm as it is.
+struct PlanOrigin {
+  Digest plan;              // signed plan that this was imported, published or rebuilt from
+  PublicKey signer{};       // of an imported plan: the farm that signed it first
+  std::string imported_by;  // the farm that vouches for an imported plan
+  std::string found_epoch;  // of the search that found it, where it was rebuilt since
+  friend bool operator==(const PlanOrigin&, const PlanOrigin&) = default;
+};
+
+struct Provenance {
+  int64_t best_ns = 0;      // one run of the plan, measured
+  int64_t baseline_ns = 0;  // one run of the plain program, measured beside it
+  PlanSpeedup speedup;
+  double disturbed = 0;  // share of samples discarded because something else ran meanwhile
+  PlanPrediction prediction;
+  PlanSearch search;
+  int64_t created_ns = 0;  // since 1970
+  std::string farm;        // the coordinator's name
+  std::string worker;      // who measured it
+  std::string machine;     // machine class that it was measured on; empty: not known
+  std::string toolchain;   // of the worker that made the machine code
+  std::string tenant;      // whose search found it; not in what other tenants get
+  std::string submitter;   // id of the key that asked for it; not in what other tenants get
+  PlanOrigin origin;
   friend bool operator==(const Provenance&, const Provenance&) = default;
 };
 

@@ -6,9 +6,9 @@
 namespace common {
 
 std::string speedup_text(const Provenance& provenance) {
-  if (provenance.speedup > 0) {
-    return cat(ratio_text(provenance.speedup), " times, ", ratio_text(provenance.speedup_low),
-               " to ", ratio_text(provenance.speedup_high));
+  if (provenance.speedup.ratio > 0) {
+    return cat(ratio_text(provenance.speedup.ratio), " times, ", ratio_text(provenance.speedup.low),
+               " to ", ratio_text(provenance.speedup.high));
   }
   if (provenance.best_ns <= 0 || provenance.baseline_ns <= 0) return {};
   double ratio =

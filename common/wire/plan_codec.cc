@@ -197,25 +197,25 @@ double get_ratio(double value, const char* what, double max = 1e12) {
 
 // How the plan was chosen; plans of earlier releases hold none of it.
 void get_choice(wire::Provenance::Reader in, Provenance& out) {
-  out.speedup = get_ratio(in.getSpeedup(), "a speedup");
-  out.speedup_low = get_ratio(in.getSpeedupLow(), "a speedup's lower bound");
-  out.speedup_high = get_ratio(in.getSpeedupHigh(), "a speedup's upper bound");
+  out.speedup.ratio = get_ratio(in.getSpeedup(), "a speedup");
+  out.speedup.low = get_ratio(in.getSpeedupLow(), "a speedup's lower bound");
+  out.speedup.high = get_ratio(in.getSpeedupHigh(), "a speedup's upper bound");
   out.disturbed = get_ratio(in.getDisturbed(), "a share of disturbed samples", 1);
   out.machine = get_name(in.getMachine(), "a machine class");
-  out.budget_candidates = in.getBudgetCandidates();
-  out.budget_ms = in.getBudgetMs();
-  out.is_interim = in.getIsInterim();
+  out.search.budget_candidates = in.getBudgetCandidates();
+  out.search.budget_ms = in.getBudgetMs();
+  out.search.is_interim = in.getIsInterim();
 }
 
 void put_choice(wire::Provenance::Builder out, const Provenance& in) {
-  out.setSpeedup(in.speedup);
-  out.setSpeedupLow(in.speedup_low);
-  out.setSpeedupHigh(in.speedup_high);
+  out.setSpeedup(in.speedup.ratio);
+  out.setSpeedupLow(in.speedup.low);
+  out.setSpeedupHigh(in.speedup.high);
   out.setDisturbed(in.disturbed);
   if (!in.machine.empty()) out.setMachine(kj_text(in.machine));
-  out.setBudgetCandidates(in.budget_candidates);
-  out.setBudgetMs(in.budget_ms);
-  out.setIsInterim(in.is_interim);
+  out.setBudgetCandidates(in.search.budget_candidates);
+  out.setBudgetMs(in.search.budget_ms);
+  out.setIsInterim(in.search.is_interim);
 }
 
 // Who made the plan and how it came here; plans of before hold none of it.
@@ -223,22 +223,22 @@ void get_history(wire::Provenance::Reader in, Provenance& out) {
   out.toolchain = get_name(in.getToolchain(), "a toolchain");
   out.tenant = get_name(in.getTenant(), "a tenant");
   out.submitter = get_name(in.getSubmitter(), "a key's id");
-  if (in.hasOrigin()) out.origin = get(in.getOrigin());
+  if (in.hasOrigin()) out.origin.plan = get(in.getOrigin());
   if (in.hasOriginSigner()) {
-    out.origin_signer = get_array<sizeof(PublicKey)>(in.getOriginSigner(), "a public key");
+    out.origin.signer = get_array<sizeof(PublicKey)>(in.getOriginSigner(), "a public key");
   }
-  out.imported_by = get_name(in.getImportedBy(), "a farm's name");
-  out.found_epoch = get_name(in.getFoundEpoch(), "a compiler epoch");
+  out.origin.imported_by = get_name(in.getImportedBy(), "a farm's name");
+  out.origin.found_epoch = get_name(in.getFoundEpoch(), "a compiler epoch");
 }
 
 void put_history(wire::Provenance::Builder out, const Provenance& in) {
   out.setToolchain(kj_text(in.toolchain));
   out.setTenant(kj_text(in.tenant));
   out.setSubmitter(kj_text(in.submitter));
-  if (!in.origin.is_zero()) put(out.initOrigin(), in.origin);
-  if (in.origin_signer != PublicKey{}) out.setOriginSigner(kj_data(in.origin_signer));
-  out.setImportedBy(kj_text(in.imported_by));
-  out.setFoundEpoch(kj_text(in.found_epoch));
+  if (!in.origin.plan.is_zero()) put(out.initOrigin(), in.origin.plan);
+  if (in.origin.signer != PublicKey{}) out.setOriginSigner(kj_data(in.origin.signer));
+  out.setImportedBy(kj_text(in.origin.imported_by));
+  out.setFoundEpoch(kj_text(in.origin.found_epoch));
 }
 
 Result<Plan> read_plan(wire::Plan::Reader in) {
@@ -260,16 +260,17 @@ Result<Plan> read_plan(wire::Plan::Reader in) {
   auto provenance = in.getProvenance();
   plan.provenance.best_ns = provenance.getBestNs();
   plan.provenance.baseline_ns = provenance.getBaselineNs();
-  plan.provenance.predicted_ns = provenance.getPredictedNs();
-  plan.provenance.candidates = provenance.getCandidates();
-  plan.provenance.seed = provenance.getSeed();
+  plan.provenance.prediction.ns = provenance.getPredictedNs();
+  plan.provenance.search.candidates = provenance.getCandidates();
+  plan.provenance.search.seed = provenance.getSeed();
   plan.provenance.created_ns = provenance.getCreatedNs();
   plan.provenance.farm = get_name(provenance.getFarm(), "a farm's name");
   plan.provenance.worker = get_name(provenance.getWorker(), "a worker's name");
-  plan.provenance.calibration = get_name(provenance.getCalibration(), "a calibration");
-  plan.provenance.rank_correlation = get_correlation(provenance.getRankCorrelation());
-  plan.provenance.constants_correlation = get_correlation(provenance.getConstantsCorrelation());
-  plan.provenance.predicted_schedules = provenance.getPredictedSchedules();
+  plan.provenance.prediction.calibration = get_name(provenance.getCalibration(), "a calibration");
+  plan.provenance.prediction.rank_correlation = get_correlation(provenance.getRankCorrelation());
+  plan.provenance.prediction.constants_correlation =
+      get_correlation(provenance.getConstantsCorrelation());
+  plan.provenance.prediction.schedules = provenance.getPredictedSchedules();
   get_choice(provenance, plan.provenance);
   get_history(provenance, plan.provenance);
   LFARM_RETURN_IF_ERROR(verify(plan));
@@ -438,16 +439,16 @@ Bytes encode_plan(const Plan& plan) {
   auto provenance = root.initProvenance();
   provenance.setBestNs(plan.provenance.best_ns);
   provenance.setBaselineNs(plan.provenance.baseline_ns);
-  provenance.setPredictedNs(plan.provenance.predicted_ns);
-  provenance.setCandidates(plan.provenance.candidates);
-  provenance.setSeed(plan.provenance.seed);
+  provenance.setPredictedNs(plan.provenance.prediction.ns);
+  provenance.setCandidates(plan.provenance.search.candidates);
+  provenance.setSeed(plan.provenance.search.seed);
   provenance.setCreatedNs(plan.provenance.created_ns);
   provenance.setFarm(kj_text(plan.provenance.farm));
   provenance.setWorker(kj_text(plan.provenance.worker));
-  provenance.setCalibration(kj_text(plan.provenance.calibration));
-  provenance.setRankCorrelation(plan.provenance.rank_correlation);
-  provenance.setConstantsCorrelation(plan.provenance.constants_correlation);
-  provenance.setPredictedSchedules(plan.provenance.predicted_schedules);
+  provenance.setCalibration(kj_text(plan.provenance.prediction.calibration));
+  provenance.setRankCorrelation(plan.provenance.prediction.rank_correlation);
+  provenance.setConstantsCorrelation(plan.provenance.prediction.constants_correlation);
+  provenance.setPredictedSchedules(plan.provenance.prediction.schedules);
   put_choice(provenance, plan.provenance);
   put_history(provenance, plan.provenance);
   writer.exprs(root.initExprs(list_size(writer.expr_count())));

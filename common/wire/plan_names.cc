@@ -16,7 +16,7 @@ std::vector<Digest> plan_names(std::string_view sealed) {
 
 std::vector<Digest> plan_names(const Plan& plan, const Sealed& outer) {
   std::vector<Digest> names = {plan.key.digest(), digest_of(outer.bytes)};
-  if (!plan.provenance.origin.is_zero()) names.push_back(plan.provenance.origin);
+  if (!plan.provenance.origin.plan.is_zero()) names.push_back(plan.provenance.origin.plan);
   return names;
 }
 

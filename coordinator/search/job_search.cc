@@ -212,7 +212,7 @@ SearchOutcome Search::outcome_of(const Sent& sent, const std::vector<double>& pr
   SearchOutcome outcome = coordinator::outcome_of(sent, options_, predictions);
   outcome.plan.key.graph_hash = common::graph_hash(*graph_);
   outcome.plan.provenance.baseline_ns = sent_.baseline_ns();
-  outcome.plan.provenance.candidates = sent_.candidates();
+  outcome.plan.provenance.search.candidates = sent_.candidates();
   return outcome;
 }
 
@@ -225,9 +225,9 @@ common::Result<SearchOutcome> Search::outcome() const {
   const Choice& choice = choice_->choice();
   provenance.best_ns = static_cast<int64_t>(choice.total_ns);
   if (choice.speedup > 0) provenance.baseline_ns = static_cast<int64_t>(choice.first_ns);
-  provenance.speedup = choice.speedup;
-  provenance.speedup_low = choice.speedup_low;
-  provenance.speedup_high = choice.speedup_high;
+  provenance.speedup.ratio = choice.speedup;
+  provenance.speedup.low = choice.speedup_low;
+  provenance.speedup.high = choice.speedup_high;
   provenance.disturbed = choice.disturbed;
   times_.report_rank_correlation(&provenance);
   outcome.note = choice.note;

@@ -41,7 +41,7 @@ SearchOutcome outcome_of(const Sent& sent, const SearchOptions& options,
   plan.objects = report.objects;
   common::Provenance& provenance = plan.provenance;
   if (!predictions.empty()) {
-    provenance.predicted_ns = std::llround(predicted_run_ns(program, predictions, options.target));
+    provenance.prediction.ns = std::llround(predicted_run_ns(program, predictions, options.target));
   }
   for (size_t k = 0; k < plan.kernels.size(); ++k) {
     if (k < predictions.size()) plan.kernels[k].predicted_ns = std::llround(predictions[k]);
@@ -50,9 +50,9 @@ SearchOutcome outcome_of(const Sent& sent, const SearchOptions& options,
     }
   }
   provenance.best_ns = static_cast<int64_t>(report.total_ns);
-  provenance.seed = options.seed;
-  provenance.budget_candidates = options.budget;
-  provenance.budget_ms = options.time_ms;
+  provenance.search.seed = options.seed;
+  provenance.search.budget_candidates = options.budget;
+  provenance.search.budget_ms = options.time_ms;
   provenance.disturbed = report.disturbed;
   provenance.worker = sent.result->worker;
   return outcome;

@@ -88,7 +88,7 @@ TEST_F(PaperFarm, FindsAPlanThatRunsOnTheNewDevice) {
   auto result = clients::run_case(paths::fixtures("/models/mlp_dynamic"), maker);
   EXPECT_EQ(result.verdict, clients::Verdict::kPass) << clients::line_of(result);
   EXPECT_EQ(pulled.plan.key.target.name, paper::kTarget);
-  EXPECT_NE(pulled.plan.provenance.calibration, "default");  // those are a processor's
+  EXPECT_NE(pulled.plan.provenance.prediction.calibration, "default");  // those are a processor's
 }
 
 }  // namespace

@@ -125,8 +125,8 @@ TEST(SearchQuality, EndsEarlyWhenMoreCandidatesAreWorthLittle) {
   common::Plan whole = search("mlp", o, device).plan;
   o.stop_gain = 0.01;
   common::Plan part = search("mlp", o, device).plan;
-  EXPECT_LT(part.provenance.candidates, 2'400);
-  EXPECT_GT(part.provenance.candidates, 60);
+  EXPECT_LT(part.provenance.search.candidates, 2'400);
+  EXPECT_GT(part.provenance.search.candidates, 60);
   EXPECT_EQ(search("mlp", o, device, 8, 2).plan, part);
   EXPECT_LE(static_cast<double>(part.provenance.best_ns),
             1.05 * static_cast<double>(whole.provenance.best_ns));
@@ -135,10 +135,10 @@ TEST(SearchQuality, EndsEarlyWhenMoreCandidatesAreWorthLittle) {
 TEST(SearchQuality, PlansHoldPredictedBesideMeasuredTimes) {
   SimulatedDevice device(kRecorded);
   common::Plan plan = search("llama", options(60, 1), device).plan;
-  EXPECT_EQ(plan.provenance.calibration, "measured");
-  EXPECT_GT(plan.provenance.predicted_ns, 0);
-  EXPECT_GT(plan.provenance.predicted_schedules, 60u);
-  EXPECT_GT(plan.provenance.rank_correlation, 0.8);
+  EXPECT_EQ(plan.provenance.prediction.calibration, "measured");
+  EXPECT_GT(plan.provenance.prediction.ns, 0);
+  EXPECT_GT(plan.provenance.prediction.schedules, 60u);
+  EXPECT_GT(plan.provenance.prediction.rank_correlation, 0.8);
   std::vector<char> at_load = common::load_time_calls(plan);
   for (size_t c = 0; c < plan.calls.size(); ++c) {
     if (at_load[c]) continue;
@@ -230,13 +230,13 @@ TEST(SearchQuality, AnotherBatchTakesAThirdOfTheSearch) {
     memory.tuning_records = search_graph(layers(48), o, device).tuning_records;
     common::Plan whole = search_graph(layers(192), o, device).plan;
     common::Plan kin = search_graph(layers(192), o, device, 1, 1, &memory).plan;
-    o.budget = kin.provenance.candidates;
+    o.budget = kin.provenance.search.candidates;
     common::Plan alone = search_graph(layers(192), o, device).plan;
     auto ratio = [&](const common::Plan& plan) {
       return std::log(static_cast<double>(plan.provenance.best_ns) /
                       static_cast<double>(whole.provenance.best_ns));
     };
-    share += static_cast<double>(kin.provenance.candidates) / kWhole / kSeeds;
+    share += static_cast<double>(kin.provenance.search.candidates) / kWhole / kSeeds;
     worse += ratio(kin) / kSeeds;
     without += ratio(alone) / kSeeds;
   }

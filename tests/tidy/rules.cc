@@ -167,10 +167,6 @@ const std::vector<Owner>& owners() {
   return kOwners;
 }
 
-// Types with more members than the rule has. None may be added.
-constexpr std::array<std::string_view, 1> kTypesToDivide = {
-    "common/plan/plan.h Provenance"};
-
 // Headers of the operating system and the C library; those of C++ have no dot.
 bool is_system_header(std::string_view name) {
   if (name.find('.') == std::string_view::npos) return name.find('/') == std::string_view::npos;
@@ -296,14 +292,11 @@ Violations members(const SourceFile& file) {
   Violations found;
   if (file.is_test() || !file.is_cpp() || file.is_kernel_support()) return found;
   for (const Type& type : types_of(file)) {
-    const bool is_listed = std::find(kTypesToDivide.begin(), kTypesToDivide.end(),
-                                     file.path + " " + type.name) != kTypesToDivide.end();
-    if (is_listed == (type.members > kMembersMax)) continue;
+    if (type.members <= kMembersMax) continue;
     found.push_back(at(file, type.line,
-                       type.name + " has " + std::to_string(type.members) + " members, " +
-                           (is_listed ? "so take it from the list in rules.cc"
-                                      : "more than " + std::to_string(kMembersMax) +
-                                            ": divide it into parts that own their data")));
+                       type.name + " has " + std::to_string(type.members) + " members, more than " +
+                           std::to_string(kMembersMax) +
+                           ": divide it into parts that own their data"));
   }
   return found;
 }

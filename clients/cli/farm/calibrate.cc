@@ -161,7 +161,8 @@ struct Orders {
 };
 
 Orders orders_of(const common::Provenance& p) {
-  return {p.predicted_schedules, p.constants_correlation, p.rank_correlation};
+  return {p.prediction.schedules, p.prediction.constants_correlation,
+          p.prediction.rank_correlation};
 }
 
 // The mean over all graphs, weighted by how many schedules each had.
@@ -169,10 +170,10 @@ Orders mean(const std::vector<Verdict>& verdicts, size_t round) {
   Orders sum;
   for (const Verdict& verdict : verdicts) {
     const common::Provenance& p = verdict.rounds[round];
-    auto weight = static_cast<double>(p.predicted_schedules);
-    sum.schedules += p.predicted_schedules;
-    sum.constants += p.constants_correlation * weight;
-    sum.predicted += p.rank_correlation * weight;
+    auto weight = static_cast<double>(p.prediction.schedules);
+    sum.schedules += p.prediction.schedules;
+    sum.constants += p.prediction.constants_correlation * weight;
+    sum.predicted += p.prediction.rank_correlation * weight;
   }
   if (sum.schedules == 0) return {};
   auto all = static_cast<double>(sum.schedules);
@@ -215,8 +216,8 @@ void print_json(const std::string& target, const std::vector<Verdict>& verdicts)
     nlohmann::ordered_json graph{{"graph", verdict.probe}};
     for (const common::Provenance& p : verdict.rounds) {
       graph["rounds"].push_back({{"rank_correlation", both(orders_of(p))},
-                                 {"schedules", p.predicted_schedules},
-                                 {"calibration", p.calibration}});
+                                 {"schedules", p.prediction.schedules},
+                                 {"calibration", p.prediction.calibration}});
     }
     json["graphs"].push_back(std::move(graph));
   }

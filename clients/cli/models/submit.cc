@@ -109,9 +109,9 @@ std::string json_text(const Outcome& outcome) {
       {"baseline_ns", facts.baseline_ns},
       {"roofline", outcome.of_roofline ? nlohmann::ordered_json(*outcome.of_roofline)
                                        : nlohmann::ordered_json()},
-      {"speedup", chosen.speedup},
-      {"speedup_low", chosen.speedup_low},
-      {"speedup_high", chosen.speedup_high},
+      {"speedup", chosen.speedup.ratio},
+      {"speedup_low", chosen.speedup.low},
+      {"speedup_high", chosen.speedup.high},
       {"disturbed", chosen.disturbed},
       {"seconds", outcome.seconds},
       {"memory", memory_json(outcome.plan.pulled.plan)},
@@ -206,9 +206,9 @@ common::Status keep_search(const SubmitOptions& options, const Outcome& outcome,
   common::Record record = record_here("lfarm submit", plan.key.target.name, "lfarm", options.name);
   record.sizes = common::record_text(outcome.sizes);
   record.search = common::SearchPoint{"farm",
-                                      from.candidates,
-                                      from.candidates,
-                                      from.seed,
+                                      from.search.candidates,
+                                      from.search.candidates,
+                                      from.search.seed,
                                       static_cast<double>(from.best_ns),
                                       static_cast<double>(from.baseline_ns)};
   LFARM_RETURN_IF_ERROR(common::append_records(options.record, {&record, 1}));

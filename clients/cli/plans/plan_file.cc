@@ -67,7 +67,7 @@ Status objects_hold(const PlanArchive& archive) {
 }
 
 Status is_in_force(const FiledPlan& plan, const common::RevocationList& revoked) {
-  if (!revoked.holds(plan.id) && !revoked.holds(plan.plan.provenance.origin)) return {};
+  if (!revoked.holds(plan.id) && !revoked.holds(plan.plan.provenance.origin.plan)) return {};
   return common::Error{common::Code::kVerification, cat("plan ", plan.id.short_hex(),
                                                         " was revoked by the farm that signed it")};
 }

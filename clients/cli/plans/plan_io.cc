@@ -120,7 +120,7 @@ void print_json(const Programs& a, const std::optional<Programs>& b, const Point
     nlohmann::ordered_json json{{"model", of.name}, {"plain", json_of(profiles.plain)}};
     if (profiles.best) {
       json["best"] = json_of(*profiles.best);
-      json["predicted_ns"] = of.best->provenance.predicted_ns;
+      json["predicted_ns"] = of.best->provenance.prediction.ns;
       json["measured_ns"] = of.best->provenance.best_ns;
     }
     return json;
@@ -150,8 +150,8 @@ void add_rows(Table* table, const Programs& of, const std::string& sizes,
   if (!profiles.best) return;
   const common::Provenance& from = of.best->provenance;
   std::string times = duration_text(static_cast<double>(from.best_ns));
-  if (from.predicted_ns > 0) {
-    times += cat(" (predicted ", duration_text(static_cast<double>(from.predicted_ns)), ")");
+  if (from.prediction.ns > 0) {
+    times += cat(" (predicted ", duration_text(static_cast<double>(from.prediction.ns)), ")");
   }
   add("best", *profiles.best, times);
 }

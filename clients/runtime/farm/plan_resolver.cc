@@ -33,7 +33,7 @@ bool PlanQuery::is_enough(const PulledPlan& plan) const {
   if (plan.facts.standing == Standing::kNeighbour && !takes_neighbour) return false;
   bool has_budget = search.budget_candidates != 0 || search.budget_ms != 0;
   if (search.only_reverify || !has_budget) return true;
-  if (!takes_any_seed && plan.plan.provenance.seed != search.seed) return false;
+  if (!takes_any_seed && plan.plan.provenance.search.seed != search.seed) return false;
   return was_given(plan.plan.provenance, search.budget_candidates, search.budget_ms);
 }
 

@@ -74,10 +74,10 @@ common::PlanReady facts_of_hit(const common::Plan& plan, const common::Digest& i
   facts.plan_key = plan.key.digest();
   facts.plan = id;
   facts.cache = common::CacheOutcome::kHit;
-  facts.candidates = count(plan.provenance.candidates);
+  facts.candidates = count(plan.provenance.search.candidates);
   facts.best_ns = count(plan.provenance.best_ns);
   facts.baseline_ns = count(plan.provenance.baseline_ns);
-  if (plan.provenance.is_interim) facts.standing = common::Standing::kInterim;
+  if (plan.provenance.search.is_interim) facts.standing = common::Standing::kInterim;
   return facts;
 }
 
@@ -85,16 +85,16 @@ bool was_given(const common::Provenance& provenance, uint64_t candidates, uint64
   auto reaches = [](int64_t limit, uint64_t wanted) {
     return limit == 0 || (wanted != 0 && count(limit) >= wanted);
   };
-  bool is_known = provenance.budget_candidates != 0 || provenance.budget_ms != 0;
-  return is_known && reaches(provenance.budget_candidates, candidates) &&
-         reaches(provenance.budget_ms, ms);
+  bool is_known = provenance.search.budget_candidates != 0 || provenance.search.budget_ms != 0;
+  return is_known && reaches(provenance.search.budget_candidates, candidates) &&
+         reaches(provenance.search.budget_ms, ms);
 }
 
 std::string describe(const PulledPlan& plan) {
   const common::Provenance& from = plan.plan.provenance;
   std::string text =
       cat("plan ", plan.id.short_hex(), ", ", common::standing_name(plan.facts.standing), ", ",
-          from.candidates, from.candidates == 1 ? " candidate" : " candidates");
+          from.search.candidates, from.search.candidates == 1 ? " candidate" : " candidates");
   std::string speedup = common::speedup_text(from);
   if (!speedup.empty()) text += cat(", ", speedup, " as fast as the plain plan");
   return text;

@@ -279,10 +279,10 @@ void KernelTimes::report_rank_correlation(common::Provenance* provenance) const 
       measured.push_back(variant.samples[variant.samples.size() / 2]);
     }
   }
-  provenance->calibration = calibration_name(calibration());
-  provenance->rank_correlation = rank_correlation(predicted, measured);
-  provenance->constants_correlation = rank_correlation(by_constants, measured);
-  provenance->predicted_schedules = static_cast<uint32_t>(predicted.size());
+  provenance->prediction.calibration = calibration_name(calibration());
+  provenance->prediction.rank_correlation = rank_correlation(predicted, measured);
+  provenance->prediction.constants_correlation = rank_correlation(by_constants, measured);
+  provenance->prediction.schedules = static_cast<uint32_t>(predicted.size());
 }
 
 KernelTimes::Estimate KernelTimes::estimate(const common::Program& program) {

@@ -30,7 +30,7 @@ void InterimPublisher::publish(SearchOutcome outcome) {
   facts.toolchain = env.workers.toolchain_of(outcome.worker);
   facts.machine = scope_.machine;
   sign_off(plan, request, facts);
-  plan.provenance.is_interim = true;
+  plan.provenance.search.is_interim = true;
   KeptPlan how{scope_.elapsed_ms(env.clock.now_ns()), programs_.recipe(outcome.candidate), false};
   under_way_ = std::make_unique<Publication>(scope_.env, request.tenant, std::move(plan),
                                              std::move(how), std::move(outcome.worker),

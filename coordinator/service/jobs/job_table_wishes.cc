@@ -100,9 +100,9 @@ bool JobTable::search_for(const std::string& tenant, const EarlierPlan& plan,
   request.graph = common::digest_of(plan.recipe.graph);
   const common::Provenance& provenance = plan.plan.provenance;
   request.budget_candidates =
-      static_cast<uint64_t>(std::max<int64_t>(0, provenance.budget_candidates));
-  request.budget_ms = static_cast<uint64_t>(std::max<int64_t>(0, provenance.budget_ms));
-  request.seed = provenance.seed;
+      static_cast<uint64_t>(std::max<int64_t>(0, provenance.search.budget_candidates));
+  request.budget_ms = static_cast<uint64_t>(std::max<int64_t>(0, provenance.search.budget_ms));
+  request.seed = provenance.search.seed;
   request.priority = kBackgroundPriority;
   auto job = make(who, request, std::move(key), machine);
   if (!job.ok()) return false;

@@ -86,17 +86,17 @@ common::Result<common::Plan> Reverifier::measured(const Run& run,
   plan.key = run.earlier.key;
   LFARM_RETURN_IF_ERROR(adopt(plan, result.report));
   common::Provenance& provenance = plan.provenance;
-  if (provenance.found_epoch.empty() && run.earlier.plan.key.epoch != plan.key.epoch) {
-    provenance.found_epoch = run.earlier.plan.key.epoch;
+  if (provenance.origin.found_epoch.empty() && run.earlier.plan.key.epoch != plan.key.epoch) {
+    provenance.origin.found_epoch = run.earlier.plan.key.epoch;
   }
-  provenance.origin = run.earlier.id;
+  provenance.origin.plan = run.earlier.id;
   provenance.best_ns = static_cast<int64_t>(result.report.total_ns);
   provenance.created_ns = common::wall_clock_ns();
   provenance.farm = env_.options.name;
   provenance.worker = result.worker;
   provenance.machine = run.earlier.machine;
   // The plain plan was not measured beside it.
-  provenance.speedup = provenance.speedup_low = provenance.speedup_high = 0;
+  provenance.speedup.ratio = provenance.speedup.low = provenance.speedup.high = 0;
   provenance.disturbed = 0;
   provenance.toolchain = env_.workers.toolchain_of(result.worker);
   const std::vector<uint64_t>& times = result.report.kernel_ns;

@@ -30,8 +30,8 @@ void sign_off(common::Plan& plan, const JobRequest& request, const JobEnd& end) 
   auto as_signed = [](uint64_t count) {
     return static_cast<int64_t>(std::min<uint64_t>(count, INT64_MAX));
   };
-  plan.provenance.budget_candidates = as_signed(request.budget_candidates);
-  plan.provenance.budget_ms = as_signed(request.budget_ms);
+  plan.provenance.search.budget_candidates = as_signed(request.budget_candidates);
+  plan.provenance.search.budget_ms = as_signed(request.budget_ms);
   plan.provenance.farm = end.farm;
   plan.provenance.created_ns = end.created_ns;
   plan.provenance.tenant = end.tenant;

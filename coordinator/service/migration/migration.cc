@@ -104,7 +104,7 @@ Result<Migration::Fate> Migration::to_engine(const cache::PlanListing& plan) {
   if (!stored) return Fate::kRefused;  // it lost an object
   auto owned = decode_owned(stored->bytes);
   if (!owned.ok()) return Fate::kRefused;
-  if (owned->plan.provenance.is_interim) return Fate::kPassedOver;
+  if (owned->plan.provenance.search.is_interim) return Fate::kPassedOver;
   PlanPlace place = place_of(*owned);
   if (place.digest() != plan.facts.key) return Fate::kRefused;
   LFARM_ASSIGN_OR_RETURN(auto before, records_.get(place));

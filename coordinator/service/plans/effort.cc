@@ -42,10 +42,11 @@ bool covers(const Effort& spent, const Effort& asked) {
 
 Effort effort_of(const common::Provenance& provenance) {
   auto count = [](int64_t number) { return number > 0 ? static_cast<uint64_t>(number) : 0; };
-  Effort spent{count(provenance.budget_candidates), count(provenance.budget_ms), provenance.seed};
+  Effort spent{count(provenance.search.budget_candidates), count(provenance.search.budget_ms),
+               provenance.search.seed};
   if (spent.candidates != 0 || spent.ms != 0) return spent;
   // Never without any limit: a plan that says nothing covers one candidate.
-  spent.candidates = std::max<uint64_t>(1, count(provenance.candidates));
+  spent.candidates = std::max<uint64_t>(1, count(provenance.search.candidates));
   return spent;
 }
 

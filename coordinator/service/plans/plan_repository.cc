@@ -144,11 +144,11 @@ Result<common::Digest> PlanRepository::keep(const std::string& tenant, const com
                                             const KeptPlan& how) const {
   LFARM_ASSIGN_OR_RETURN(cache::NewPlan kept, sealed(tenant, plan, how));
   bool replaces = how.replaces;
-  if (!replaces && !plan.provenance.is_interim) {
+  if (!replaces && !plan.provenance.search.is_interim) {
     LFARM_ASSIGN_OR_RETURN(auto there, store_.get_plan(kept.facts.key, cache::Lookup::kInspect));
     auto found = there ? decode_owned(there->bytes) : common::corrupt("none");
-    replaces =
-        found.ok() && (found->plan.provenance.is_interim || there->facts.plan_id == how.compared);
+    replaces = found.ok() &&
+               (found->plan.provenance.search.is_interim || there->facts.plan_id == how.compared);
   }
   bool is_new = true;
   if (replaces) {
@@ -178,9 +178,9 @@ Result<std::vector<common::Digest>> PlanRepository::keep_imported(const std::str
     common::Provenance& provenance = foreign.plan.provenance;
     // A plan that comes home is as good as one that never left.
     if (foreign.signer != public_key()) {
-      provenance.origin = foreign.id;
-      provenance.origin_signer = foreign.signer;
-      provenance.imported_by = farm;
+      provenance.origin.plan = foreign.id;
+      provenance.origin.signer = foreign.signer;
+      provenance.origin.imported_by = farm;
     }
     LFARM_ASSIGN_OR_RETURN(cache::NewPlan one, sealed(tenant, foreign.plan, {}));
     bool is_twice = std::any_of(kept.begin(), kept.end(), [&](const cache::NewPlan& other) {
@@ -215,7 +215,7 @@ Result<size_t> PlanRepository::revoke_imported(const common::PublicKey& signer,
       auto found = stored ? decode_owned(stored->bytes) : common::corrupt("gone");
       if (!found.ok()) continue;
       const common::Provenance& provenance = found->plan.provenance;
-      bool is_named = provenance.origin_signer == signer && provenance.origin == origin;
+      bool is_named = provenance.origin.signer == signer && provenance.origin.plan == origin;
       if (is_named) ids.push_back(stored->facts.plan_id);
     }
   }
@@ -407,9 +407,10 @@ Result<std::optional<ReadyPlan>> PlanRepository::ready(const common::Digest& key
     }
     if (origins_.size() >= kOriginsMax) origins_.clear();
     const common::Provenance& provenance = owned.plan.provenance;
-    Origin facts{provenance.baseline_ns, provenance.candidates,
-                 provenance.is_interim ? common::Standing::kInterim : common::Standing::kFinal,
-                 effort_of(provenance), owned.delegation};
+    Origin facts{
+        provenance.baseline_ns, provenance.search.candidates,
+        provenance.search.is_interim ? common::Standing::kInterim : common::Standing::kFinal,
+        effort_of(provenance), owned.delegation};
     origin = origins_.emplace(found.plan, facts).first;
   }
   found.baseline_ns = origin->second.baseline_ns;

@@ -91,12 +91,13 @@ Result<bool> PlanRepository::copy_shared(const std::string& tenant, const Digest
     auto found = decode_owned(stored->bytes);
     // A copy is nobody's to share on, and one of a search that goes on may not stay.
     bool is_own = found.ok() && found->signer == public_key() && found->tenant == owner &&
-                  !found->plan.provenance.tenant.empty() && !found->plan.provenance.is_interim;
+                  !found->plan.provenance.tenant.empty() &&
+                  !found->plan.provenance.search.is_interim;
     if (!is_own) continue;
     common::Plan copy = std::move(found->plan);
     copy.provenance.tenant.clear();
     copy.provenance.submitter.clear();
-    copy.provenance.origin = Digest{};
+    copy.provenance.origin.plan = Digest{};
     LFARM_RETURN_IF_ERROR(keep(tenant, copy, {stored->facts.search_ms, "", false}));
     common::log_info(cat("a plan of ", owner, " is there for another tenant"),
                      {{"plan", stored->facts.plan_id.hex()}, {"tenant", tenant}});
@@ -170,7 +171,7 @@ Result<std::optional<ReadyPlan>> PlanRepository::find_neighbour(const std::strin
       Digest place = common::place_of(owner, key, other);
       LFARM_ASSIGN_OR_RETURN(auto stored, store_.get_plan(place, cache::Lookup::kInspect));
       auto found = stored ? decode_owned(stored->bytes) : common::corrupt("none");
-      if (!found.ok() || found->plan.provenance.is_interim) continue;
+      if (!found.ok() || found->plan.provenance.search.is_interim) continue;
       bool is_nearer = !best || class_likeness(other, machine) > class_likeness(*best, machine);
       if (is_nearer) best = other;
     }

@@ -46,16 +46,16 @@ Json provenance_json(const common::Provenance& p) {
             {"toolchain", p.toolchain},
             {"tenant", p.tenant},
             {"submitter", p.submitter},
-            {"calibration", p.calibration},
-            {"rank_correlation", p.rank_correlation},
-            {"constants_correlation", p.constants_correlation},
-            {"predicted_schedules", p.predicted_schedules},
+            {"calibration", p.prediction.calibration},
+            {"rank_correlation", p.prediction.rank_correlation},
+            {"constants_correlation", p.prediction.constants_correlation},
+            {"predicted_schedules", p.prediction.schedules},
             {"created_ns", p.created_ns},
-            {"candidates", p.candidates},
-            {"seed", p.seed}};
-  if (!p.imported_by.empty()) json["imported_by"] = p.imported_by;
-  if (!p.origin.is_zero()) json["origin"] = p.origin.hex();
-  if (!p.found_epoch.empty()) json["found_epoch"] = p.found_epoch;
+            {"candidates", p.search.candidates},
+            {"seed", p.search.seed}};
+  if (!p.origin.imported_by.empty()) json["imported_by"] = p.origin.imported_by;
+  if (!p.origin.plan.is_zero()) json["origin"] = p.origin.plan.hex();
+  if (!p.origin.found_epoch.empty()) json["found_epoch"] = p.origin.found_epoch;
   return json;
 }
 
@@ -185,7 +185,7 @@ Result<std::string> PlanViews::plan(const Digest& id) {
                   {"best_ns", plan.provenance.best_ns},
                   {"baseline_ns", plan.provenance.baseline_ns},
                   {"speedup", common::speedup_text(plan.provenance)},
-                  {"predicted_ns", plan.provenance.predicted_ns},
+                  {"predicted_ns", plan.provenance.prediction.ns},
                   {"search_ms", found->stored.facts.search_ms},
                   {"calls", plan.calls.size()},
                   {"buffers", plan.buffers.size()},

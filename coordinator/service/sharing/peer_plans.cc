@@ -218,7 +218,7 @@ Result<std::optional<PlanPlace>> PeerPlans::place_of_kept(const Digest& key,
   auto grant = common::decode_grant(outer->bytes);
   if (!grant.ok()) return std::optional<PlanPlace>();
   auto plan = common::decode_plan(grant->plan);
-  if (!plan.ok() || plan->provenance.is_interim) return std::optional<PlanPlace>();
+  if (!plan.ok() || plan->provenance.search.is_interim) return std::optional<PlanPlace>();
   return std::optional(
       PlanPlace{grant->tenant, plan->key.digest(), plan->provenance.machine, graph_hash});
 }

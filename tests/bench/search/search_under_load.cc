@@ -201,13 +201,13 @@ void report(const Arguments& how, const std::string& model, int seed, int load,
     std::printf(
         "{\"model\":\"%s\",\"seed\":%d,\"load\":%d,\"ratio_to_plain\":%.4f,\"ratio_low\":%.4f,"
         "\"ratio_high\":%.4f,\"regret\":%.4f,\"told\":%.4f,\"told_low\":%.4f,\"told_high\":%.4f}\n",
-        model.c_str(), seed, load, ratio.median, ratio.low, ratio.high, regret, told.speedup,
-        told.speedup_low, told.speedup_high);
+        model.c_str(), seed, load, ratio.median, ratio.low, ratio.high, regret, told.speedup.ratio,
+        told.speedup.low, told.speedup.high);
   } else {
     std::printf(
         "%-24s seed %d load %2d  %.2f times plain (told %.2f, %.2f to %.2f), regret %.1f %%\n",
-        model.c_str(), seed, load, ratio.median, told.speedup, told.speedup_low, told.speedup_high,
-        regret * 100);
+        model.c_str(), seed, load, ratio.median, told.speedup.ratio, told.speedup.low,
+        told.speedup.high, regret * 100);
   }
   std::fflush(stdout);
 }

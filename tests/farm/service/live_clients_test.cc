@@ -247,13 +247,13 @@ TEST_F(LiveClientsTest, ASessionHasThePlainPlanWhileTheFarmSearches) {
             std::string::npos)
       << "the job is called as the module's class is";
   EXPECT_EQ(request->plan()->facts.standing, common::Standing::kInterim);
-  EXPECT_TRUE(request->plan()->plan.provenance.is_interim);
+  EXPECT_TRUE(request->plan()->plan.provenance.search.is_interim);
   uint64_t changes = request->changes();
   worker.release();
   ASSERT_TRUE(converse(
       {&worker}, [&] { return request->plan()->facts.standing == common::Standing::kFinal; }));
   EXPECT_GT(request->changes(), changes);
-  EXPECT_FALSE(request->plan()->plan.provenance.is_interim);
+  EXPECT_FALSE(request->plan()->plan.provenance.search.is_interim);
   EXPECT_EQ(counters_->searches, 1);
 }
 

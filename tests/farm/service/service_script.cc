@@ -134,8 +134,8 @@ class Script final : public JobSearch {
     plan.objects = result.report.objects;
     plan.provenance.best_ns = static_cast<int64_t>(result.report.total_ns);
     plan.provenance.baseline_ns = baseline_ns_;
-    plan.provenance.candidates = static_cast<int64_t>(sent_);
-    plan.provenance.seed = options_.seed;
+    plan.provenance.search.candidates = static_cast<int64_t>(sent_);
+    plan.provenance.search.seed = options_.seed;
     plan.provenance.worker = result.worker;
     return outcome;
   }

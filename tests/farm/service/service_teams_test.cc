@@ -218,7 +218,7 @@ TEST_F(ServiceTeamsTest, APublishedPlanSavesTheOthersSearchAndTellsNothingOfWhos
   EXPECT_EQ(copy.objects, original.objects);
   EXPECT_EQ(copy.provenance.tenant, "");
   EXPECT_EQ(copy.provenance.submitter, "");
-  EXPECT_TRUE(copy.provenance.origin.is_zero());
+  EXPECT_TRUE(copy.provenance.origin.plan.is_zero());
   std::string bytes(common::as_text(second->plan()->blob.bytes));
   EXPECT_EQ(bytes.find("team-a"), std::string::npos);
   EXPECT_EQ(bytes.find(common::key_id_of(a.public_key)), std::string::npos);
@@ -313,8 +313,8 @@ TEST_F(ServiceTeamsTest, AWinnerOfAnEarlierEpochIsMadeAnewAndServedFirst) {
   EXPECT_NE(after.note.find("made anew"), std::string::npos) << after.note;
   common::Plan plan = content(*first);
   EXPECT_EQ(plan.key.epoch, "next");
-  EXPECT_EQ(plan.provenance.found_epoch, std::string(common::kCompilerEpoch));
-  EXPECT_EQ(plan.provenance.origin, before.plan);
+  EXPECT_EQ(plan.provenance.origin.found_epoch, std::string(common::kCompilerEpoch));
+  EXPECT_EQ(plan.provenance.origin.plan, before.plan);
   EXPECT_EQ(plan.provenance.toolchain, "clang 100");
   // It is a plan like any other, and outlives the next change too.
   auto again = client(a);
@@ -366,7 +366,7 @@ TEST_F(ServiceTeamsTest, AWrongWinnerIsNotServedAndTheSearchFindsAnother) {
   ASSERT_TRUE(converse({first.get(), &worker},
                        [&] { return first->last<common::PlanReady>() != nullptr; }));
   EXPECT_EQ(first->last<common::PlanReady>()->note, "");
-  EXPECT_EQ(content(*first).provenance.found_epoch, "");
+  EXPECT_EQ(content(*first).provenance.origin.found_epoch, "");
 }
 
 TEST_F(ServiceTeamsTest, AllWinnersAreMadeAnewOnRequest) {

@@ -231,9 +231,9 @@ TEST(JobSearch, FinalistsAreComparedWithThePlainPlan) {
   Ended ended = search(options(48), busy_at_the_end);
   ASSERT_TRUE(ended.outcome.ok());
   const common::Provenance& provenance = ended.outcome->plan.provenance;
-  EXPECT_GT(provenance.speedup, 1);
+  EXPECT_GT(provenance.speedup.ratio, 1);
   EXPECT_LT(provenance.best_ns, provenance.baseline_ns);
-  EXPECT_NEAR(provenance.speedup,
+  EXPECT_NEAR(provenance.speedup.ratio,
               static_cast<double>(provenance.baseline_ns) / static_cast<double>(provenance.best_ns),
               1e-3);
 }

@@ -293,10 +293,10 @@ TEST(WireIr, UnverifiedValuesAreRefused) {
 
 TEST(WireIr, ImpossibleCorrelationsAreRefused) {
   for (double value : {1.5, -2.0, std::nan("")}) {
-    for (double Provenance::*correlation :
-         {&Provenance::rank_correlation, &Provenance::constants_correlation}) {
+    for (double PlanPrediction::*correlation :
+         {&PlanPrediction::rank_correlation, &PlanPrediction::constants_correlation}) {
       Plan plan = sample_plan();
-      plan.provenance.*correlation = value;
+      plan.provenance.prediction.*correlation = value;
       expect_refused(decode_plan(encode_plan(plan)), "a correlation");
     }
   }

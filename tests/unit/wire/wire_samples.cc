@@ -176,7 +176,7 @@ Plan sample_plan() {
                      {},
                      "farm-2",
                      "0"};
-  plan.provenance.origin_signer.fill(std::byte{3});
+  plan.provenance.origin.signer.fill(std::byte{3});
   return plan;
 }
 
