@@ -149,33 +149,20 @@ Plan sample_plan() {
   plan.calls[1].kernel = 1;
   plan.objects = {digest_of("object")};
   plan.kernels = {sample_code(0), sample_gemm()};
-  plan.provenance = {1200,
-                     3400,
-                     1100,
-                     57,
-                     9,
-                     1'700'000'000'000'000'000,
-                     "farm-1",
-                     "worker-7",
-                     "measured",
-                     0.75,
-                     0.5,
-                     412,
-                     2.48,
-                     2.41,
-                     2.53,
-                     0.25,
-                     "AMD EPYC 7763, L2 512 KiB, L3 32 MiB, 2 threads",
-                     64,
-                     8'000,
-                     true,
-                     "clang 14",
-                     "team-a",
-                     "0123456789ab",
-                     digest_of("origin"),
-                     {},
-                     "farm-2",
-                     "0"};
+  plan.provenance = {.best_ns = 1200,
+                     .baseline_ns = 3400,
+                     .speedup = {2.48, 2.41, 2.53},
+                     .disturbed = 0.25,
+                     .prediction = {1100, "measured", 0.75, 0.5, 412},
+                     .search = {57, 9, 64, 8'000, true},
+                     .created_ns = 1'700'000'000'000'000'000,
+                     .farm = "farm-1",
+                     .worker = "worker-7",
+                     .machine = "AMD EPYC 7763, L2 512 KiB, L3 32 MiB, 2 threads",
+                     .toolchain = "clang 14",
+                     .tenant = "team-a",
+                     .submitter = "0123456789ab",
+                     .origin = {digest_of("origin"), {}, "farm-2", "0"}};
   plan.provenance.origin.signer.fill(std::byte{3});
   return plan;
 }
