@@ -5,8 +5,8 @@
 #include "common/base/cat.h"
 #include "common/ir/expr/with_indices.h"
 #include "common/lowering/body/body_emitter.h"
-#include "common/lowering/text/position_choice.h"
 #include "common/lowering/text/c_text.h"
+#include "common/lowering/text/position_choice.h"
 
 namespace common {
 

@@ -59,7 +59,7 @@ std::string merge_publications(const std::string& newer, const std::string& olde
   std::string merged = older;
   std::istringstream lines(newer);
   for (std::string line; std::getline(lines, line);) {
-    merged = lines_without(merged, line.substr(0, line.find(' '))) + line + '\n';
+    merged = lines_without(merged, line.substr(0, line.find(' '))).append(line).append("\n");
   }
   return merged;
 }
