@@ -1,20 +1,16 @@
 #include "common/ir/roll/roll.h"
 
 #include <unordered_map>
-#include <utility>
 
 #include "common/ir/hlir/builder.h"
 #include "common/ir/roll/roll_fold.h"
 #include "common/ir/roll/roll_search.h"
-#include "common/ir/roll/roll_side.h"
 
 namespace common {
 
 Graph roll(const Graph& graph) {
   Graph current = without_dead_nodes(graph);
-  while (auto chain = best_chain(current)) {
-    current = fold(current, with_side_results(current, std::move(*chain)));
-  }
+  while (auto chain = best_chain(current)) current = fold(current, *chain);
   return current;
 }
 

@@ -5,7 +5,6 @@
 #include <unordered_set>
 #include <utility>
 
-#include "common/base/contains.h"
 #include "common/base/hash64.h"
 
 namespace common {
@@ -198,10 +197,24 @@ class Walk {
       int tuple = operand(place, next++).first;
       if (std::exchange(seen[static_cast<size_t>(tuple)], 1)) continue;
       Role found = roles_[static_cast<size_t>(tuple)];
-      if (found == Role::kShared) share(graph_, tuples_[tuple][0], chain_);
+      if (found == Role::kShared) share(tuples_[tuple][0]);
       if (found == Role::kEarlier) earlier_.push_back(tuple);
       if (found == Role::kVarying) varying_.push_back(tuple);
       if (found == Role::kInterior) stack.emplace_back(tuple, 0);
+    }
+  }
+
+  // Views and constants are copied into the body: passed in, a broadcast would have to be stored.
+  // So is what compares positions: rules can tell its values only where they are made, and kernels
+  // leave out what it hides.
+  void share(NodeId id) {
+    if (!shared_.insert(id).second) return;
+    const Node& node = graph_.node(id);
+    if (node.op == Op::kView || compares_positions(graph_, id)) {
+      for (NodeId operand : graph_.node(id).operands) share(operand);
+      chain_.copied.push_back(id);
+    } else {
+      chain_.shared.push_back(id);
     }
   }
 
@@ -316,21 +329,12 @@ class Walk {
   std::vector<Role> roles_;  // by tuple
   std::vector<int> interior_, varying_, earlier_;
   Ancestors before_;
+  std::unordered_set<NodeId> shared_;
   Tuple operands_, sorted_;  // scratch
   Chain chain_;
 };
 
 }  // namespace
-
-void share(const Graph& graph, NodeId id, Chain& chain) {
-  if (contains(chain.shared, id) || contains(chain.copied, id)) return;
-  if (graph.node(id).op != Op::kView && !compares_positions(graph, id)) {
-    chain.shared.push_back(id);
-    return;
-  }
-  for (NodeId operand : graph.node(id).operands) share(graph, operand, chain);
-  chain.copied.push_back(id);
-}
 
 PairEstimate estimate_pair(const Graph& graph, NodeId first, NodeId second) {
   Walk walk(graph, {first, second});

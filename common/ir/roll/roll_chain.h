@@ -39,12 +39,6 @@ struct Chain {
 // the blocks differ, carry nothing, or read what cannot be computed ahead of them.
 std::optional<Chain> find_chain(const Graph& graph, const Tuple& anchors);
 
-// Makes the node, which all blocks read, an invariant of the chain unless it is one. Views and
-// constants are copied into the body: passed in, a broadcast would have to be stored. So is what
-// compares positions: rules can tell its values only where they are made, and kernels leave out
-// what it hides.
-void share(const Graph& graph, NodeId id, Chain& chain);
-
 // What a chain through two blocks would save, at a fraction of its price; longer chains save as
 // much for each further block.
 struct PairEstimate {

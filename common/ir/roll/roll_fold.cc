@@ -203,9 +203,7 @@ class Folder {
     for (const Tuple& place : side_outputs_) std::ranges::for_each(place, name_result);
     // Interior nodes that nothing outside reads need no name, but mark them as done.
     for (const Tuple& place : chain_.interior) {
-      for (NodeId id : place) {
-        if (in_block_[at(id)]) renamed.emplace(id, node);
-      }
+      for (NodeId id : place) renamed.emplace(id, node);
     }
   }
 
