@@ -579,11 +579,14 @@ Bytes encode_revocations(const RevocationList& list) {
 Result<RevocationList> decode_revocations(ByteView bytes) {
   auto read = [](schemas::plan::RevocationList::Reader in) -> Result<RevocationList> {
     RevocationList list{get(in.getPlans())};
-    check_count(in.getRules(), kRevocationRulesMax, "rules");
-    for (auto rule : in.getRules()) {
-      get_name(rule.getWorker(), "a worker's name");
-      get_clean_text(rule.getToolchain(), "a toolchain");
-      list.rules.push_back(get_rule(rule));
+    // All is followed once: a message may be read little more than once.
+    auto rules = in.getRules();
+    check_count(rules, kRevocationRulesMax, "rules");
+    for (auto rule : rules) {
+      RevocationRule one = get_rule(rule);
+      get_name({one.worker.c_str(), one.worker.size()}, "a worker's name");
+      get_clean_text({one.toolchain.c_str(), one.toolchain.size()}, "a toolchain");
+      list.rules.push_back(std::move(one));
     }
     list.number = in.getNumber();
     list.until_ns = in.getUntilNs();

@@ -421,5 +421,19 @@ TEST(WireIr, DeepLoopsAreRefused) {
   EXPECT_FALSE(decode_graph(encode_graph(graph)).ok());
 }
 
+// All that a list may hold comes through the bound on how often a message is followed.
+TEST(WireIr, RevocationListsOfManyRulesComeThrough) {
+  RevocationList list;
+  for (int k = 0; k < 32; ++k) {
+    list.plans.push_back(digest_of(std::to_string(k)));
+    list.rules.push_back({std::string(60, 'w'), std::string(100, 't'), k, k + 1});
+  }
+  auto again = decode_revocations(encode_revocations(list));
+  ASSERT_TRUE(again.ok()) << again.error().message;
+  EXPECT_EQ(again->plans, list.plans);
+  ASSERT_EQ(again->rules.size(), list.rules.size());
+  EXPECT_EQ(again->rules[31].toolchain, list.rules[31].toolchain);
+}
+
 }  // namespace
 }  // namespace common
