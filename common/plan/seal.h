@@ -60,8 +60,8 @@ Status check_signature(const Sealed& plan, const PublicKey& trusted, int64_t wal
 
 struct Provenance;
 
-// Plans that nobody may load any more, whoever has a copy. What one list says no later one takes
-// back: who reads several goes by all of them.
+// Plans that must not be loaded any more. Entries are never withdrawn: a client that has read
+// several lists applies all of them.
 struct RevocationList {
   std::vector<Digest> plans;  // by the digests of their signed bytes
   std::vector<RevocationRule> rules = {};

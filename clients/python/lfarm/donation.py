@@ -14,7 +14,8 @@ import torch
 from torch.fx import GraphModule, Node
 
 
-def _storage(node: Any) -> Optional[int]:
+def storage_of(node: Any) -> Optional[int]:
+    """Identifies the memory of a node's tensor; None of what is no tensor."""
     value = node.meta.get("val") if isinstance(node, Node) else None
     return value.untyped_storage()._cdata if isinstance(value, torch.Tensor) else None
 
@@ -43,8 +44,8 @@ class Donation:
             return
         nodes = [node for node in graph.graph.nodes if node.op == "placeholder"]
         (output,) = (node for node in graph.graph.nodes if node.op == "output")
-        storages = [_storage(node) for node in nodes]
-        returned = {_storage(result) for result in output.args[0]}
+        storages = [storage_of(node) for node in nodes]
+        returned = {storage_of(result) for result in output.args[0]}
 
         def is_alone(at: int) -> bool:
             storage = storages[at]

@@ -6,17 +6,14 @@ modules that take 22 MB of a process which trains by plans.
 
 from __future__ import annotations
 
-from typing import Any, Hashable, Optional
+from typing import Any, Hashable
 
 import torch
 from torch.fx import GraphModule, Node
 
+from lfarm.donation import storage_of
+
 _LIST_TYPES = (list, tuple, torch.fx.immutable_collections.immutable_list)
-
-
-def _storage(node: Node) -> Optional[int]:
-    value = node.meta.get("val")
-    return value.untyped_storage()._cdata if isinstance(value, torch.Tensor) else None
 
 
 def _output(graph: GraphModule) -> Node:
@@ -63,13 +60,13 @@ def merge_duplicates(joint: GraphModule, returned: int) -> None:
     results = [node for node in output.args[0] if isinstance(node, Node)]
     gradients = [node for node in output.args[0][returned:] if isinstance(node, Node)]
     backward = _ancestors(gradients)
-    kept = {_storage(node) for node in results} - {None}  # each result has memory of its own
+    kept = {storage_of(node) for node in results} - {None}  # each result has memory of its own
     known: dict[Hashable, Node] = {}
     for node in list(joint.graph.nodes):
         target = node.target
         if isinstance(target, torch._ops.OpOverload) and target._schema.is_mutable:
             break  # equal nodes behind it need not be equal values
-        if not _is_function(node) or _storage(node) in kept:
+        if not _is_function(node) or storage_of(node) in kept:
             continue
         key = (target, node in backward, _key(node.args), _key(node.kwargs))
         first = known.setdefault(key, node)

@@ -96,7 +96,8 @@ class FarmClient {
   // Withdraws a plan by its id, or those under a plan key. Returns their ids.
   common::Result<std::vector<common::Digest>> revoke(const common::Digest& id,
                                                      const std::string& reason);
-  // The same for what the message says; its number is given here.
+  // Withdraws what the request names: a plan, or all that a rule is about. Returns their ids. The
+  // request's number is filled in.
   common::Result<std::vector<common::Digest>> revoke(common::RevokePlan request);
   // Gives the farm plans that another signed, all or none; `blob` brings what the farm asks for,
   // empty when there is no such blob. Returns their ids at this farm.

@@ -64,7 +64,7 @@ void declare(CLI::App& app, Arguments& arguments) {
       ->check(CLI::Range(0, 100));
 }
 
-// A key that is missing is not made anew: it would have signed none of the plans.
+// A missing key is an error here: a new one would not match the signatures of the plans.
 Result<SharedSigner> find_signer(const Arguments& arguments) {
   std::string path = arguments.state + "/signing.key";
   if (arguments.access.signer.empty() && ::access(path.c_str(), R_OK) != 0) {

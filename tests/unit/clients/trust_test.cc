@@ -72,7 +72,7 @@ TEST(Trust, EveryRefusalIsNamed) {
   expect_holds(not_signed_as_plan.refusal(), "was changed after it was signed");
 }
 
-// From an hour ago to so many hours from now.
+// A delegation that began an hour ago and ends in `hours`.
 common::Delegation delegated(const common::SigningKey& root, const common::PublicKey& key,
                              uint64_t number, int64_t hours, uint64_t oldest_valid = 0) {
   constexpr int64_t kHourNs = int64_t{3'600} * 1'000'000'000;

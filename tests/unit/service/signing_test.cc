@@ -31,7 +31,7 @@ common::Bytes plan_bytes() {
   return common::encode_grant({"team-a", common::encode_plan(common::chain_plan(2))});
 }
 
-// From an hour ago to so many hours from now.
+// A delegation that began an hour ago and ends in `hours`.
 common::Delegation delegation_of(const common::SigningKey& root, const common::SigningKey& key,
                                  uint64_t number, int64_t hours, uint64_t oldest_valid = 0) {
   common::Delegation out;
