@@ -1,7 +1,10 @@
-// gpu-static GRAPH.pt2 [--target T] [--machine NAME] [--size N] [--budget N | --plain] [--seed N]
-// [--dump DIR] [--no-access] [--markdown]: what a plan's kernels cost on a GPU, told from the plan
-// and the machine code. Symbols are N, as near as their ranges allow, instead of the sizes that are
-// verified first; the search weighs all its sizes whatever N is.
+// gpu-static GRAPH.pt2 [--target T] [--machine NAME] [--size N] [--sizes RANGES] [--budget N |
+// --plain]
+// [--seed N] [--dump DIR] [--no-access] [--markdown]: what a plan's kernels cost on a GPU, told
+// from the plan and the machine code. Symbols are N, as near as their ranges allow, instead of the
+// sizes that are verified first, and the plan is one for sizes above N / 2 up to N. RANGES, as
+// `lfarm submit --sizes` takes them, say which sizes the plan is for; "all" is every size of the
+// model.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -14,6 +17,7 @@
 #include <tuple>
 
 #include "clients/pt2/translate.h"
+#include "clients/runtime/model/size_ranges.h"
 #include "clients/score/model_work.h"
 #include "common/base/cat.h"
 #include "common/base/files.h"
@@ -41,6 +45,7 @@ struct StaticOptions {
   std::string target = "cuda-sm_90a";
   std::string machine;  // empty: the target's typical one
   int64_t size = 0;     // of each symbol; 0: those that are verified first
+  std::string sizes;    // that the plan is for
   int64_t budget = 200;
   uint64_t seed = PredictedSearch{}.seed;
   bool plain = false;
@@ -273,6 +278,24 @@ int fail(const common::Error& error) {
   return error.code == common::Code::kUnsupported ? 3 : 1;
 }
 
+// The model's graph for the sizes that the plan is for.
+Result<common::Graph> graph_for(const common::Graph& graph, const StaticOptions& options) {
+  if (options.sizes == "all") return graph;
+  if (!options.sizes.empty()) {
+    LFARM_ASSIGN_OR_RETURN(auto ranges, clients::parse_size_ranges(options.sizes));
+    if (ranges.size() != 1) return common::invalid_input("--sizes takes the ranges of one plan");
+    return clients::for_sizes(graph, ranges[0]);
+  }
+  clients::SizeRanges ranges;
+  for (size_t k = 0; options.size > 0 && k < graph.symbols.size(); ++k) {
+    const common::SymbolRange& whole = graph.symbols[k];
+    ranges.push_back({static_cast<int>(k),
+                      {common::size_within(whole, options.size / 2 + 1),
+                       common::size_within(whole, options.size)}});
+  }
+  return clients::for_sizes(graph, ranges);
+}
+
 int report(const StaticOptions& options) {
   const common::GpuMachine* machine = options.machine.empty()
                                           ? &common::gpu_machine_of_target(options.target)
@@ -287,11 +310,13 @@ int report(const StaticOptions& options) {
   }
   auto model = clients::load_model(options.model);
   if (!model.ok()) return fail(model.error());
-  auto programs = find_programs(model->graph, options);
+  auto graph = graph_for(model->graph, options);
+  if (!graph.ok()) return fail(graph.error());
+  auto programs = find_programs(*graph, options);
   if (!programs.ok()) return fail(programs.error());
-  std::vector<int64_t> sizes = common::representative_sizes(model->graph.symbols);
+  std::vector<int64_t> sizes = common::representative_sizes(graph->symbols);
   for (size_t k = 0; options.size > 0 && k < sizes.size(); ++k) {
-    sizes[k] = common::size_within(model->graph.symbols[k], options.size);
+    sizes[k] = common::size_within(graph->symbols[k], options.size);
   }
   // The search ranks candidates by its own model; machine code decides among the finalists.
   KnownKernels known;
@@ -307,7 +332,7 @@ int report(const StaticOptions& options) {
     best = std::move(*uses);
     least_us = us;
   }
-  Json summary = summary_of(best, options, model->graph, sizes, layers_of(model->graph), *machine);
+  Json summary = summary_of(best, options, *graph, sizes, layers_of(*graph), *machine);
   summary["finalists"] = programs->size();
   summary["first_us"] = rounded(first_us);
   if (options.markdown) {
@@ -350,6 +375,8 @@ std::optional<StaticOptions> parse(const std::vector<std::string>& arguments) {
     } else if (name == "--size") {
       options.size = std::strtol(arguments[k].c_str(), nullptr, 10);
       if (options.size < 1) return std::nullopt;
+    } else if (name == "--sizes") {
+      options.sizes = arguments[k];
     } else if (name == "--budget") {
       options.budget = std::strtol(arguments[k].c_str(), nullptr, 10);
     } else if (name == "--seed") {
@@ -372,8 +399,8 @@ int run_gpu_static(const std::vector<std::string>& arguments) {
   if (!options) {
     std::fprintf(stderr,
                  "usage: lfarm-bench gpu-static GRAPH.pt2 [--target cuda-sm_NN] [--machine NAME] "
-                 "[--size N] [--budget N | --plain] [--seed N] [--no-access] [--dump DIR] "
-                 "[--markdown]\n");
+                 "[--size N] [--sizes RANGES] [--budget N | --plain] [--seed N] [--no-access] "
+                 "[--dump DIR] [--markdown]\n");
     return 2;
   }
   return report(*options);

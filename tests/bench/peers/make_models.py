@@ -1,6 +1,9 @@
 """Exports the models that `lfarm-bench models` compares, at sizes where the work of the kernels dominates.
 
-Usage: make_models.py OUT_DIR [--dtype f32|bf16]... [NAME ...]
+Usage: make_models.py OUT_DIR [--dtype f32|bf16]... [--group peers|untuned] [NAME ...]
+
+Without names all models of the group are exported, by default those of docs/measurements/cpu.md; `untuned` are
+those of untuned_models.py.
 
 Needs torch, and transformers and torchvision for the models that carry their names. Weights are
 random, from a seed that the name decides. Each model becomes a folder NAME_DTYPE with model.pt2,
@@ -18,18 +21,11 @@ import numpy as np
 import torch
 from torch import nn
 
-DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
+from registry import DTYPES, MODELS, model
+import untuned_models  # registers its models
+
 # The greatest difference that passes is atol + rtol * |expected|.
 TOLERANCES = {"f32": {"rtol": 1e-3, "atol": 1e-3}, "bf16": {"rtol": 5e-2, "atol": 5e-2}}
-MODELS = {}
-
-
-def model(name, only=tuple(DTYPES)):
-    """Registers a function dtype -> (module, arguments) under a name."""
-    def register(build):
-        MODELS[name] = (build, only)
-        return build
-    return register
 
 
 class Field(nn.Module):
@@ -222,7 +218,7 @@ def widened(value):
 
 
 def save(out, name, dtype_name):
-    build, only = MODELS[name]
+    build, only, _ = MODELS[name]
     if dtype_name not in only:
         return f"{name} has no {dtype_name} variant"
     dtype = DTYPES[dtype_name]
@@ -251,9 +247,10 @@ def main():
     parser.add_argument("out")
     parser.add_argument("names", nargs="*", help=", ".join(MODELS))
     parser.add_argument("--dtype", action="append", choices=DTYPES)
+    parser.add_argument("--group", default="peers", choices=sorted({group for _, _, group in MODELS.values()}))
     options = parser.parse_args()
     failed = 0
-    for name in options.names or MODELS:
+    for name in options.names or [name for name, entry in MODELS.items() if entry[2] == options.group]:
         for dtype_name in options.dtype or DTYPES:
             try:
                 print(save(options.out, name, dtype_name), flush=True)
