@@ -1,5 +1,7 @@
 #include "coordinator/search/interim.h"
 
+#include <algorithm>
+
 namespace coordinator {
 namespace {
 
@@ -8,12 +10,14 @@ constexpr double kShare = 0.08;
 
 }  // namespace
 
-void InterimPlans::learned(Of what, double busy_ms) {
-  all_ms_ += busy_ms;
+void InterimPlans::learned(Of what, const CandidateResult& result) {
+  all_ms_ += result.busy_ms;
   if (what == Of::kRegion) return;
-  last_whole_ms_ = busy_ms;
+  // Kernels that a whole program is the first to need would be compiled for the regions' sake, too.
+  double compiled_ms = std::max(0.0, result.busy_ms - result.report.compile_ms);
+  last_whole_ms_ = compiled_ms;
   // The plain program is measured whatever else is.
-  (what == Of::kPlain ? plain_ms_ : whole_ms_) += busy_ms;
+  (what == Of::kPlain ? plain_ms_ : whole_ms_) += compiled_ms;
 }
 
 bool InterimPlans::is_due(double plain_ns, double estimate_ns, int64_t candidates) const {

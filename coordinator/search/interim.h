@@ -16,7 +16,7 @@ class InterimPlans {
  public:
   // A result was learned of: of the plain program, of another whole program, or of a region.
   enum class Of { kPlain, kWhole, kRegion };
-  void learned(Of what, double busy_ms);
+  void learned(Of what, const CandidateResult& result);
 
   // Whether a whole program that should take `estimate_ns` is worth measuring after so many
   // candidates: it should be faster by a tenth than the last one (the first time, than the plain
@@ -31,7 +31,8 @@ class InterimPlans {
   void add_plan(SearchOutcome plan) { plans_.push_back(std::move(plan)); }
   std::vector<SearchOutcome> take_plans() { return std::exchange(plans_, {}); }
 
-  // What a whole program takes a worker, as far as that is known; 0: nothing is.
+  // What a whole program takes a worker whose kernels are compiled, as those of regions' programs
+  // are, as far as that is known; 0: nothing is.
   double whole_ms() const { return last_whole_ms_; }
 
  private:

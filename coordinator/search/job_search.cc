@@ -296,7 +296,7 @@ void Search::learn(const Sent& sent) {
   interim_.learned(sent.task.region >= 0 ? Of::kRegion
                    : is_baseline         ? Of::kPlain
                                          : Of::kWhole,
-                   sent.result->busy_ms);
+                   *sent.result);
   if (sent.task.region >= 0) ending_.stopping.record(regions_.estimate());
 }
 

@@ -1,0 +1,40 @@
+#include <gtest/gtest.h>
+
+#include "coordinator/search/interim.h"
+
+namespace coordinator {
+namespace {
+
+CandidateResult result_of(double busy_ms, double compile_ms) {
+  CandidateResult result;
+  result.busy_ms = busy_ms;
+  result.report.compile_ms = compile_ms;
+  return result;
+}
+
+// The first whole program compiles nearly all kernels that later ones are made of, so that its time
+// says how long those take only without that.
+TEST(InterimPlans, LaterProgramsAreExpectedToBeCompiledAlready) {
+  InterimPlans interim;
+  EXPECT_EQ(interim.whole_ms(), 0);
+  interim.learned(InterimPlans::Of::kPlain, result_of(10'000, 8'000));
+  EXPECT_EQ(interim.whole_ms(), 2'000);
+  interim.learned(InterimPlans::Of::kRegion, result_of(500, 400));
+  EXPECT_EQ(interim.whole_ms(), 2'000);
+  interim.learned(InterimPlans::Of::kWhole, result_of(1'500, 0));
+  EXPECT_EQ(interim.whole_ms(), 1'500);
+}
+
+// One whole program in between costs 900 ms of 20 s, so that a faster one may be measured, but not
+// where its verification alone takes most of the search.
+TEST(InterimPlans, WholeProgramsTakeASmallShareOfTheTime) {
+  for (bool is_slow : {false, true}) {
+    InterimPlans interim;
+    interim.learned(InterimPlans::Of::kPlain, result_of(10'000, is_slow ? 0 : 9'100));
+    interim.learned(InterimPlans::Of::kRegion, result_of(10'000, 4'000));
+    EXPECT_EQ(interim.is_due(10e6, 5e6, 12), !is_slow);
+  }
+}
+
+}  // namespace
+}  // namespace coordinator
