@@ -12,6 +12,9 @@ constexpr double kPriorTrust = 0.25;  // of one measurement of another graph
 constexpr double kCountMax = 1e4;
 constexpr double kSpread = 0.16;  // of one effect's unknown part
 constexpr int kSweeps = 3;        // each fit goes on from the last one
+// Of the machine's effect: one measurement says most of it, so that what all kernels have in common
+// is not taken for the effects of those that were measured first.
+constexpr double kMachinePull = 0.05;
 
 }  // namespace
 
@@ -25,7 +28,8 @@ void merge_effects(EffectTable& into, const EffectTable& learned) {
   }
 }
 
-EffectModel::EffectModel(const EffectTable* priors) : priors_(priors) {}
+EffectModel::EffectModel(const EffectTable* priors)
+    : priors_(priors), machine_(prior_of(kMachineFeature).mean) {}
 
 EffectModel::Prior EffectModel::prior_of(Feature feature) const {
   if (priors_ != nullptr) {
@@ -38,7 +42,7 @@ EffectModel::Prior EffectModel::prior_of(Feature feature) const {
 
 void EffectModel::add(std::span<const Feature> features, double log_ratio) {
   auto point = static_cast<uint32_t>(residuals_.size());
-  double residual = log_ratio;
+  double residual = log_ratio - machine_;
   for (Feature feature : features) {
     auto [it, is_new] = index_.emplace(feature, static_cast<uint32_t>(weights_.size()));
     if (is_new) {
@@ -53,10 +57,19 @@ void EffectModel::add(std::span<const Feature> features, double log_ratio) {
   ++measurements_;
 }
 
+void EffectModel::fit_machine() {
+  double sum = kMachinePull * (prior_of(kMachineFeature).mean - machine_);
+  for (double residual : residuals_) sum += residual;
+  double step = sum / (static_cast<double>(residuals_.size()) + kMachinePull);
+  machine_ += step;
+  for (double& residual : residuals_) residual -= step;
+}
+
 void EffectModel::fit() {
   if (fitted_ == measurements_) return;
   fitted_ = measurements_;
   for (int sweep = 0; sweep < kSweeps; ++sweep) {
+    fit_machine();
     for (Weight& weight : weights_) {
       double sum = weight.pull * (weight.prior - weight.value);
       for (uint32_t point : weight.points) sum += residuals_[point];
@@ -68,7 +81,7 @@ void EffectModel::fit() {
 }
 
 double EffectModel::mean(std::span<const Feature> features) const {
-  double sum = 0;
+  double sum = machine_;
   for (Feature feature : features) {
     auto it = index_.find(feature);
     sum += it == index_.end() ? prior_of(feature).mean : weights_[it->second].value;
@@ -111,7 +124,7 @@ void EffectModel::find_places(FeatureSet& set) const {
 
 double EffectModel::mean(FeatureSet& set) const {
   find_places(set);
-  double sum = 0;
+  double sum = machine_;
   for (const FeatureSet::Place& place : set.places_) {
     sum += place.weight < 0 ? place.mean : weights_[static_cast<size_t>(place.weight)].value;
   }
@@ -134,6 +147,7 @@ double EffectModel::deviation(FeatureSet& set) const {
 
 EffectTable EffectModel::learned() const {
   EffectTable table;
+  table[kMachineFeature] = {machine_, static_cast<double>(measurements_)};
   for (const Weight& weight : weights_) {
     table[weight.feature] = {weight.value, static_cast<double>(weight.points.size())};
   }

@@ -1,8 +1,9 @@
 // Learns by what factor a kernel's kind and schedule change its time against the prediction.
 //
 // The logarithm of measured to predicted time is a sum of effects, one per feature that a kernel
-// has ("tile", "mr = 6", "mr = 6 where there are few rows"). Effects are fitted by ridge regression
-// (coordinate descent), drawn towards what earlier searches found.
+// has ("tile", "mr = 6", "mr = 6 where there are few rows"), and of one that all kernels have: the
+// machine's, which may be slower than the one that the predictions' constants are of. Effects are
+// fitted by ridge regression (coordinate descent), drawn towards what earlier searches found.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +24,8 @@ struct Effect {
   friend bool operator==(const Effect&, const Effect&) = default;
 };
 using EffectTable = std::map<Feature, Effect>;
+// The machine's effect in a table.
+inline constexpr Feature kMachineFeature = 1;
 
 // Adds what a search found out to what was known.
 void merge_effects(EffectTable& into, const EffectTable& learned);
@@ -58,7 +61,8 @@ class EffectModel {
   void add(std::span<const Feature> features, double log_ratio);
   void fit();
   double mean(std::span<const Feature> features) const;
-  // Standard deviation of what mean() gives.
+  // Standard deviation of what mean() gives, but for the machine's effect, which is everywhere the
+  // same.
   double deviation(std::span<const Feature> features) const;
   // The same numbers, sooner. A set is one model's.
   double mean(FeatureSet& set) const;
@@ -81,11 +85,13 @@ class EffectModel {
     double pull;
   };
   Prior prior_of(Feature feature) const;
+  void fit_machine();
   void find_places(FeatureSet& set) const;
 
   const EffectTable* priors_;
   std::unordered_map<Feature, uint32_t> index_;
   std::vector<Weight> weights_;
+  double machine_ = 0;
   std::vector<double> residuals_;  // of each measurement, under the present effects
   size_t measurements_ = 0;
   size_t fitted_ = 0;
