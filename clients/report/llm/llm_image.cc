@@ -1,6 +1,7 @@
 #include "clients/report/llm/llm_image.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "clients/report/drawing/html.h"
 #include "clients/report/drawing/svg.h"
@@ -85,6 +86,7 @@ void write_axes(HtmlWriter* html, const PlotPlace& place, const std::string& x) 
   }
   const double below = place.top + kPlotHeight + 20;
   for (double tick : place.x.ticks()) {
+    if (tick != std::floor(tick)) continue;  // runs and candidates are counted
     write_words(html, place.left_of(tick) - 4, below, "12", "400", axis_text(tick), kMuted);
   }
   write_words(html, kEdge, below, "12", "400", x, kMuted);

@@ -153,6 +153,8 @@ TEST(LlmReport, PicturesOfCurves) {
   EXPECT_TRUE(has(svg, R"(d="M96.0 248.0L936.0 163.0")")) << svg;
   EXPECT_TRUE(has(svg, R"(d="M96.0 78.0L936.0 78.0")")) << svg;
   EXPECT_TRUE(has(svg, R"(cx="936.0" cy="163.0" r="9.0")")) << svg;
+  EXPECT_TRUE(has(svg, ">2</text>"));
+  EXPECT_FALSE(has(svg, ">1.2</text>")) << "there are no parts of runs";
   EXPECT_TRUE(has(svg, ">eager</text>"));
   EXPECT_FALSE(has(svg, ">torch.compile</text>"));
 }
