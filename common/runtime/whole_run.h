@@ -29,7 +29,7 @@ Result<std::vector<HostTensor>> outputs_for_perturbed(const Graph& graph,
 
 // What a graph gives for some inputs by the interpreter, to judge candidates by.
 struct ReferenceOutputs {
-  std::vector<HostTensor> oracle;              // in float64
+  std::vector<HostTensor> oracle;              // in float64; of half types mostly in float32
   std::vector<HostTensor> plain;               // as a plain lowering gives it
   std::vector<ReferenceError> errors;          // of each of `plain`
   std::vector<std::vector<HostTensor>> draws;  // for perturbed inputs, made where they are needed

@@ -78,7 +78,7 @@ void limit_process(const ExecutorDevice& device) {
 // What a model's regions are judged by stays, where there is memory for it; the whole of a large
 // model is made again, in seconds, when its turn comes.
 size_t kept_bytes_max(const ExecutorDevice& device) {
-  constexpr uint64_t kLeast = uint64_t{256} << 20, kMost = uint64_t{1} << 30;
+  constexpr uint64_t kLeast = uint64_t{256} << 20, kMost = uint64_t{512} << 20;
   uint64_t memory = device.memory_bytes_max;
   if (memory == 0) memory = common::usable_memory_bytes();
   return std::clamp(memory / 8, kLeast, kMost);

@@ -7,6 +7,7 @@
 #include "clients/cli/base/commands.h"
 #include "clients/cli/base/report.h"
 #include "clients/report/bundle.h"
+#include "clients/report/llm/llm_curves.h"
 #include "clients/report/llm/llm_image.h"
 #include "clients/report/llm/llm_page.h"
 #include "clients/report/llm/llm_series.h"
@@ -75,6 +76,28 @@ common::Status make_report(const ReportOptions& options, bool* passed) {
   return {};
 }
 
+// Figures without values, such as the history of one run, have no picture.
+common::Status write_pictures(const std::string& folder, const std::vector<LlmRun>& runs,
+                              const std::vector<LlmSeries>& all) {
+  LFARM_RETURN_IF_ERROR(common::make_directories(folder));
+  auto path = [&](const char* name) { return cat(folder, "/", name, ".png"); };
+  constexpr const char* kNames[] = {"ttft", "tpot", "plan"};
+  for (LlmFigure figure : kLlmFigures) {
+    LFARM_RETURN_IF_ERROR(write_png(bars_svg(title_of(figure), bars_of(runs.back(), figure)),
+                                    path(kNames[static_cast<size_t>(figure)])));
+  }
+  if (const auto plots = budget_plots(runs); !plots.empty()) {
+    LFARM_RETURN_IF_ERROR(write_png(curves_svg(cat(kBudgetTitle, ", over the best"), "candidates",
+                                               Axis::Kind::kLogarithmic, plots),
+                                    path("budgets")));
+  }
+  const auto plots = history_plots(runs, all);
+  if (plots.empty()) return {};
+  return write_png(
+      curves_svg(cat(kHistoryTitle, ", ms of each other token"), "run", Axis::Kind::kLinear, plots),
+      path("history"));
+}
+
 // Of runs of `lfarm-bench llm`.
 common::Status make_llm_report(const ReportOptions& options) {
   LFARM_ASSIGN_OR_RETURN(std::vector<LlmRun> runs, read_llm_runs(options.llm));
@@ -84,16 +107,11 @@ common::Status make_llm_report(const ReportOptions& options) {
   }
   std::string page = llm_page(runs, options.llm);
   LFARM_RETURN_IF_ERROR(common::write_file_atomic(options.output, common::as_bytes(page)));
+  const std::vector<LlmSeries> all = llm_series(runs);
   if (!options.png.empty() && !runs.empty()) {
-    LFARM_RETURN_IF_ERROR(common::make_directories(options.png));
-    constexpr const char* kNames[] = {"ttft", "tpot", "plan"};
-    for (LlmFigure figure : kLlmFigures) {
-      std::string svg = bars_svg(title_of(figure), bars_of(runs.back(), figure));
-      const std::string path = cat(options.png, "/", kNames[static_cast<size_t>(figure)], ".png");
-      LFARM_RETURN_IF_ERROR(write_png(svg, path));
-    }
+    LFARM_RETURN_IF_ERROR(write_pictures(options.png, runs, all));
   }
-  for (const LlmSeries& one : llm_series(runs)) {
+  for (const LlmSeries& one : all) {
     for (const auto& [ratio, what] :
          {std::pair{one.ttft_slower, "first token"}, {one.tpot_slower, "each other token"}}) {
       if (ratio > 0) {
@@ -108,7 +126,7 @@ common::Status make_llm_report(const ReportOptions& options) {
 int report(const ReportOptions& options) {
   if (!options.llm.empty()) return exit_code_of(make_llm_report(options));
   if (!options.png.empty()) {
-    return fail(common::invalid_input("--png draws the bars of --llm; name its folder, too"));
+    return fail(common::invalid_input("--png draws the figures of --llm; name its folder, too"));
   }
   bool passed = false;
   common::Status made = make_report(options, &passed);
@@ -133,8 +151,10 @@ void declare_report(CommandLine* line) {
   command.value("--llm", &options->llm, "FOLDER",
                 "Instead of records: the runs that 'lfarm-bench llm --out FOLDER' kept, as bars by "
                 "way, quality over candidates and history, with what became slower");
-  command.value("--png", &options->png, "DIR",
-                "With --llm: also write the bars as pictures (needs rsvg-convert)");
+  command.value(
+      "--png", &options->png, "DIR",
+      "With --llm: also write its figures as pictures: ttft.png, tpot.png and plan.png, and\n"
+      "budgets.png and history.png where runs have them (needs rsvg-convert)");
   command.flag("--json", &options->json,
                "Print all data behind the page as one JSON object, and write no page");
   command.value("--gate", &options->gates, "CONDITION",

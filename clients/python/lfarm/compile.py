@@ -21,6 +21,7 @@ from lfarm.graphs import (
     LeftToTorch,
     Program,
     Runner,
+    Unsuited,
     gpu_of,
     is_capturing,
     lifted,
@@ -37,6 +38,8 @@ if hasattr(torch._dynamo.config, "allow_rnn"):
 
 # Sets of weights that are prepared for one graph; beyond them weights are given at every call.
 _WEIGHTS_MAX = 4
+# Programs of one graph whose premises a call does not keep, after which the graph is torch's.
+_PREMISES_MAX = 2
 
 
 def _is_fixed(example: Any) -> bool:
@@ -70,11 +73,14 @@ class _Loaded:
             prepared = Program(graph, inputs, fixed - mutated)
             program = prepared.export()
         self._weights = {at: _content(inputs[at]) for at in prepared.fixed}
+        self.premises = prepared.premises(program)
         self.runner = Runner(prepared, program, mutated, gpu, options)
         self.is_on_gpu = gpu is not None
 
     def fits(self, inputs: Sequence[Any]) -> bool:
-        return all(_content(inputs[at]) == content for at, content in self._weights.items())
+        return self.premises.hold(inputs) and all(
+            _content(inputs[at]) == content for at, content in self._weights.items()
+        )
 
 
 class Compiled:
@@ -93,6 +99,8 @@ class Compiled:
         graphs.compiled.add(self)
 
     def _load(self, inputs: Sequence[Any]) -> _Loaded:
+        if sum(not one.premises.hold(inputs) for one in self._loaded) >= _PREMISES_MAX:
+            raise Unsuited("its programs are right for single sizes, and calls come with many")
         has_weights = len(self._loaded) < _WEIGHTS_MAX
         loaded = _Loaded(self._lifted, inputs, self._options, has_weights)
         self._loaded.append(loaded)

@@ -23,6 +23,7 @@ from lfarm import tensors
 from lfarm._native import Error
 from lfarm.logs import DYNAMO
 from lfarm.model import Instance, _shared_session
+from lfarm.premises import Premises
 from lfarm.written_out import written_out
 
 _Made = TypeVar("_Made")
@@ -323,7 +324,8 @@ class Program:
             sizes = list(example.shape) if isinstance(example, torch.Tensor) else []
             if order is not None:
                 tensor, sizes = tensor.permute(order), [sizes[axis] for axis in order]
-            axes = {axis: torch.export.Dim.DYNAMIC for axis, n in enumerate(sizes) if _symbol(n)}
+            # AUTO: the exporter may find that a size is the only one, which is then a premise.
+            axes = {axis: torch.export.Dim.AUTO for axis, n in enumerate(sizes) if _symbol(n)}
             dynamic.append(axes or None)
             given.append(tensor)
         # Farms call the job as the exported module's class is called.
@@ -337,6 +339,18 @@ class Program:
             return program
         return program.run_decompositions({})  # what it mutates becomes an output, without which
         # torch.export.save() fails
+
+    def premises(self, program: torch.export.ExportedProgram) -> Premises:
+        """What the exported program takes for granted beyond what Dynamo looks at."""
+        nodes = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
+        sizes = []
+        for at, order, name in zip(self.given, self.orders, program.graph_signature.user_inputs):
+            exported = meta_of(nodes[name]).shape
+            for axis, size in enumerate(getattr(self._examples[at], "shape", ())):
+                only = exported[axis if order is None else order.index(axis)]
+                if _symbol(size) and not _symbol(only):
+                    sizes.append((at, axis, _number(only)))
+        return Premises(tuple(sizes))
 
     def mutated(self, program: torch.export.ExportedProgram) -> set[int]:
         """The positions of the inputs that the program mutates."""

@@ -225,8 +225,11 @@ class PlannedGraph:
         if parts.has_plan:
             inputs = values + [example for draw in parts.drawn for example in draw.examples]
             prepared = Program(parts.planned, inputs, set())
+            program = prepared.export()
+            if prepared.premises(program):
+                raise Unsuited("it is right for some sizes of its inputs alone")
             self._runner = Runner(
-                prepared, prepared.export(), set(), gpu_of(inputs), self._options, self._donation.inputs
+                prepared, program, set(), gpu_of(inputs), self._options, self._donation.inputs
             )
         self._parts = parts
 

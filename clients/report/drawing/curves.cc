@@ -159,6 +159,11 @@ void write_curves(HtmlWriter* html, const std::vector<CurveLine>& lines, const C
                  height_of(point.second),
                  cat(axis_text(point.first), ": ", axis_text(point.second)));
     }
+    for (size_t k : line.ringed) {
+      const auto& point = line.points[k];
+      write_ring(html, percent(x.place(point.first), kFigureGutter), height_of(point.second),
+                 "worse than before");
+    }
   }
   html->close("svg");
 }

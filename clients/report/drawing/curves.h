@@ -35,6 +35,7 @@ std::string axis_text(double value);
 struct CurveLine {
   size_t series = 0;
   std::vector<std::pair<double, double>> points;  // by x; a NaN is a gap
+  std::vector<size_t> ringed = {};                // of `points`, those that are worse than before
 };
 struct CurveText {
   std::string what;  // for those who cannot see it

@@ -69,6 +69,7 @@ path.s0,path.s1,path.s2,path.s3,path.s4,path.s5,path.s6,path.s7{fill:currentColo
 .range,.join,.run,.middle{stroke:currentColor}
 .plot path.curve{fill:none;stroke:currentColor;stroke-width:1.75;stroke-linejoin:round;
 vector-effect:non-scaling-stroke}
+.ring{fill:none;stroke:var(--bad);stroke-width:2}
 .heatmap rect,.key rect{shape-rendering:crispEdges}
 .q0{fill:var(--q0)}.q1{fill:var(--q1)}.q2{fill:var(--q2)}.q3{fill:var(--q3)}.q4{fill:var(--q4)}
 .q5{fill:var(--q5)}.q6{fill:var(--q6)}.q7{fill:var(--q7)}.q8{fill:var(--q8)}.qx{fill:none}

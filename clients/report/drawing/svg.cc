@@ -49,6 +49,14 @@ void write_mark(HtmlWriter* html, size_t series, const std::string& x, double y,
   html->close("svg");
 }
 
+void write_ring(HtmlWriter* html, const std::string& x, double y, const std::string& title) {
+  html->open("svg", {{"x", x}, {"y", pixels(y)}, {"class", "at"}});
+  html->open("circle", {{"class", "ring"}, {"r", "9"}});
+  html->element("title", title);
+  html->close("circle");
+  html->close("svg");
+}
+
 void write_line(HtmlWriter* html, const std::string& look, const std::string& x1, double y1,
                 const std::string& x2, double y2) {
   html->open("line",

@@ -23,6 +23,8 @@ std::string series_class(size_t series);
 // The shape of a series in its colour; `title`, unless empty, is what a pointer over it shows.
 void write_mark(HtmlWriter* html, size_t series, const std::string& x, double y,
                 const std::string& title);
+// A ring around a mark that something is wrong with, which `title` says.
+void write_ring(HtmlWriter* html, const std::string& x, double y, const std::string& title);
 void write_line(HtmlWriter* html, const std::string& look, const std::string& x1, double y1,
                 const std::string& x2, double y2);
 void write_text(HtmlWriter* html, const std::string& x, double y, const char* anchor,

@@ -1,13 +1,12 @@
 #include "clients/report/llm/llm_page.h"
 
 #include <algorithm>
-#include <map>
 #include <nlohmann/json.hpp>
 
-#include "clients/report/drawing/curves.h"
 #include "clients/report/drawing/document.h"
 #include "clients/report/drawing/figures.h"
 #include "clients/report/drawing/svg.h"
+#include "clients/report/llm/llm_curves.h"
 #include "clients/report/llm/llm_series.h"
 #include "clients/report/run_sections.h"
 #include "clients/report/sections.h"
@@ -21,14 +20,7 @@ using common::cat;
 namespace {
 
 constexpr const char* kTitle = "lfarm language models";
-// Ways keep their colours, whichever of them a run measured.
-constexpr const char* kWays[] = {"lfarm", "eager", "torch.compile", "torch.compile+lfarm"};
 constexpr size_t kTextMax = 40;  // of an error beside bars
-
-size_t series_of(const std::string& way) {
-  const auto* found = std::find(std::begin(kWays), std::end(kWays), way);
-  return static_cast<size_t>(found - std::begin(kWays));
-}
 
 std::string shortened(const std::string& text) {
   return text.size() <= kTextMax ? text : cat(text.substr(0, kTextMax), "\u2026");
@@ -44,7 +36,7 @@ std::string shape_note(const LlmRow& row) {
 
 GroupedBar bar_of(const LlmRow& row, LlmFigure figure) {
   GroupedBar bar;
-  bar.series = series_of(row.way);
+  bar.series = colour_of(row.way);
   bar.label = row.budget > 0 ? cat(row.way, ", ", row.budget, " candidates") : row.way;
   if (!row.error.empty()) {
     bar.is_missing = true;
@@ -157,39 +149,30 @@ void write_rows(HtmlWriter* html, const LlmRun& run) {
   html->close("details");
 }
 
-// Of searches alone: what is left to gain after a number of candidates.
-void write_budgets(HtmlWriter* html, const LlmRun& run) {
-  std::map<std::string, std::vector<std::pair<double, double>>> by_model;
-  for (const LlmRow& row : run.rows) {
-    if (!row.error.empty() || row.budget <= 0) continue;
-    by_model[cat(row.model, ", ", row.way, ", ", row.prompt_tokens, " tokens")].push_back(
-        {static_cast<double>(row.budget), median_of(row.tpot_ms)});
-  }
-  std::erase_if(by_model, [](const auto& one) { return one.second.size() < 2; });
-  if (by_model.empty()) return;
-  write_heading(html, "budgets", "Quality over candidates",
+void write_budgets(HtmlWriter* html, const std::vector<LlmRun>& runs) {
+  const std::vector<LlmPlot> plots = budget_plots(runs);
+  if (plots.empty()) return;
+  write_heading(html, "budgets", kBudgetTitle,
                 "The time of each token after the first, over the best of these, by the number of "
-                "candidates that the search had.");
+                "candidates that the search had; of the last run that tried several.");
   html->open("div", {{"class", "multiples"}});
-  for (auto& [name, points] : by_model) {
-    std::sort(points.begin(), points.end());
-    double best = points.front().second;
-    for (const auto& point : points) best = std::min(best, point.second);
-    SweepLine line{0, true, {}};
-    std::string what = name;
-    for (const auto& [budget, ms] : points) {
-      line.points.push_back({budget, best > 0 ? ms / best : 1});
-      what += cat("; ", number_text(budget), " candidates: ", common::duration_text(ms * 1e6));
-    }
+  for (const LlmPlot& plot : plots) {
     html->line();
     html->open("figure");
     html->open("figcaption");
-    html->element("bdi", name);
+    html->element("bdi", plot.name);
     html->close("figcaption");
-    write_sweep(html, {line}, what);
+    write_sweep(html, {{0, true, plot.lines[0].points}}, plot.what);
     html->close("figure");
   }
   html->close("div");
+}
+
+void write_history_cell(HtmlWriter* html, double value, double slower) {
+  const bool is_slower = slower > 0;
+  html->element("td",
+                is_slower ? cat(number_text(value), ", ", slower_text(slower)) : number_text(value),
+                {{"class", is_slower ? "num fail" : "num"}});
 }
 
 void write_history_table(HtmlWriter* html, const std::vector<const LlmSeries*>& lines) {
@@ -206,9 +189,9 @@ void write_history_table(HtmlWriter* html, const std::vector<const LlmSeries*>& 
         html->element("bdi", word);
         html->close("td");
       }
-      for (double value : {point.ttft_ms, point.tpot_ms, point.row.plan_s}) {
-        html->element("td", number_text(value), {{"class", "num"}});
-      }
+      write_history_cell(html, point.ttft_ms, point.ttft_slower);
+      write_history_cell(html, point.tpot_ms, point.tpot_slower);
+      write_history_cell(html, point.row.plan_s, 0);
       html->close("tr");
     }
   }
@@ -219,43 +202,24 @@ void write_history_table(HtmlWriter* html, const std::vector<const LlmSeries*>& 
 // One figure for each model, shape and prompt on a machine that several runs measured.
 void write_history(HtmlWriter* html, const std::vector<LlmRun>& runs,
                    const std::vector<LlmSeries>& all) {
-  std::map<std::string, std::vector<const LlmSeries*>> figures;
-  for (const LlmSeries& one : all) {
-    if (one.points.size() < 2) continue;
-    figures[cat(one.model, one.shape == "full" ? "" : cat(" (", one.shape, ")"), ", ",
-                one.prompt_tokens, " tokens, on ", one.device)]
-        .push_back(&one);
-  }
-  write_heading(html, "history", "History",
-                "The time of each token after the first, run by run: medians.");
-  if (figures.empty()) {
+  write_heading(html, "history", kHistoryTitle,
+                "The time of each token after the first, run by run: medians. A ring marks a run "
+                "that was slower than those before it.");
+  const std::vector<LlmPlot> plots = history_plots(runs, all);
+  if (plots.empty()) {
     html->element("p", "No two runs measured the same on one machine.", {{"class", "none"}});
     return;
   }
-  std::map<std::string, double> number_of;
-  for (size_t k = 0; k < runs.size(); ++k) number_of[runs[k].id] = static_cast<double>(k + 1);
-  write_legend(html, {std::begin(kWays), std::end(kWays)});
-  for (const auto& [name, series] : figures) {
-    std::vector<CurveLine> lines;
-    std::string what = name;
-    for (const LlmSeries* one : series) {
-      CurveLine line{series_of(one->way), {}};
-      for (const LlmPoint& point : one->points) {
-        line.points.push_back({number_of[point.run], point.tpot_ms});
-      }
-      what +=
-          cat("; ", words_of(*one), ": ", common::duration_text(one->points.front().tpot_ms * 1e6),
-              " to ", common::duration_text(one->points.back().tpot_ms * 1e6));
-      lines.push_back(std::move(line));
-    }
+  write_legend(html, {std::begin(kWayNames), std::end(kWayNames)});
+  for (const LlmPlot& plot : plots) {
     html->line();
     html->open("figure");
     html->open("figcaption");
-    html->element("bdi", name);
+    html->element("bdi", plot.name);
     html->text(", in ms");
     html->close("figcaption");
-    write_curves(html, lines, {what, "run", Axis::Kind::kLinear});
-    write_history_table(html, series);
+    write_curves(html, plot.lines, {plot.what, "run", Axis::Kind::kLinear});
+    write_history_table(html, plot.series);
     html->close("figure");
   }
 }
@@ -320,7 +284,7 @@ std::string llm_page(const std::vector<LlmRun>& runs, const std::string& source)
     write_grouped_bars(&html, bars_of(runs.back(), figure), title_of(figure));
   }
   write_rows(&html, runs.back());
-  write_budgets(&html, runs.back());
+  write_budgets(&html, runs);
   write_history(&html, runs, all);
   html.close("html");
   html.line();
@@ -345,8 +309,10 @@ std::string llm_json(const std::vector<LlmRun>& runs) {
     if (series.ttft_slower > 0) one["ttft_slower"] = series.ttft_slower;
     if (series.tpot_slower > 0) one["tpot_slower"] = series.tpot_slower;
     for (const LlmPoint& point : series.points) {
-      one["points"].push_back(
-          {{"run", point.run}, {"ttft_ms", point.ttft_ms}, {"tpot_ms", point.tpot_ms}});
+      Json each{{"run", point.run}, {"ttft_ms", point.ttft_ms}, {"tpot_ms", point.tpot_ms}};
+      if (point.ttft_slower > 0) each["ttft_slower"] = point.ttft_slower;
+      if (point.tpot_slower > 0) each["tpot_slower"] = point.tpot_slower;
+      one["points"].push_back(std::move(each));
     }
     out["series"].push_back(std::move(one));
   }

@@ -19,20 +19,26 @@ bool is_of(const LlmSeries& series, const LlmRun& run, const LlmRow& row) {
          series.machine == run.machine && series.device == run.device;
 }
 
-double slower(const std::vector<LlmPoint>& points, double LlmPoint::*value,
+// Of a new point, of which `before` are those of earlier runs.
+double slower(const std::vector<LlmPoint>& before, const LlmPoint& point, double LlmPoint::*value,
               std::vector<double> LlmRow::*samples) {
-  if (points.size() < 2) return 0;
-  const LlmPoint& last = points.back();
-  std::vector<double> before;
-  for (size_t k = points.size() - 1; k > 0 && before.size() < kRunsBefore; --k) {
-    before.push_back(points[k - 1].*value);
+  std::vector<double> medians;
+  for (size_t k = before.size(); k > 0 && medians.size() < kRunsBefore; --k) {
+    medians.push_back(before[k - 1].*value);
   }
-  const double usual = median_of(before);
-  const std::vector<double>& all = last.row.*samples;
+  const double usual = median_of(medians);
+  const std::vector<double>& all = point.row.*samples;
   if (all.empty() || usual <= 0) return 0;
   const bool scatters = *std::min_element(all.begin(), all.end()) <= usual;
-  const double ratio = last.*value / usual;
+  const double ratio = point.*value / usual;
   return ratio > kSlower && !scatters ? ratio : 0;
+}
+
+LlmPoint point_of(const LlmRun& run, const LlmRow& row, const std::vector<LlmPoint>& before) {
+  LlmPoint point{run.id, run.at, run.commit, row, median_of(row.ttft_ms), median_of(row.tpot_ms)};
+  point.ttft_slower = slower(before, point, &LlmPoint::ttft_ms, &LlmRow::ttft_ms);
+  point.tpot_slower = slower(before, point, &LlmPoint::tpot_ms, &LlmRow::tpot_ms);
+  return point;
 }
 
 }  // namespace
@@ -55,15 +61,15 @@ std::vector<LlmSeries> llm_series(const std::vector<LlmRun>& runs) {
                        {}});
         found = std::prev(all.end());
       }
-      found->points.push_back(
-          {run.id, run.at, run.commit, row, median_of(row.ttft_ms), median_of(row.tpot_ms)});
+      found->points.push_back(point_of(run, row, found->points));
     }
   }
   // What the last run did not measure has not become slower.
   for (LlmSeries& series : all) {
-    if (series.points.back().run != runs.back().id) continue;
-    series.ttft_slower = slower(series.points, &LlmPoint::ttft_ms, &LlmRow::ttft_ms);
-    series.tpot_slower = slower(series.points, &LlmPoint::tpot_ms, &LlmRow::tpot_ms);
+    const LlmPoint& last = series.points.back();
+    if (last.run != runs.back().id) continue;
+    series.ttft_slower = last.ttft_slower;
+    series.tpot_slower = last.tpot_slower;
   }
   return all;
 }

@@ -13,6 +13,9 @@ struct LlmPoint {
   std::string run, at, commit;
   LlmRow row;
   double ttft_ms = 0, tpot_ms = 0;
+  // The median over that of the points before it (five at most), where it is more than 1.05 and the
+  // fastest sample is slower, too; else 0.
+  double ttft_slower = 0, tpot_slower = 0;
 };
 
 // Of one model, shape, way, length of prompt and budget on one machine; oldest first. Rows with an
@@ -21,9 +24,7 @@ struct LlmSeries {
   std::string model, shape, way, machine, device;
   int64_t prompt_tokens = 0, budget = 0;
   std::vector<LlmPoint> points;
-  // The last run's median over that of the runs before it (five at most), where it is more than
-  // 1.05 and its fastest sample is slower, too; else 0.
-  double ttft_slower = 0, tpot_slower = 0;
+  double ttft_slower = 0, tpot_slower = 0;  // of the last point, where it is of the last run
 
   bool is_regression() const { return ttft_slower > 0 || tpot_slower > 0; }
 };

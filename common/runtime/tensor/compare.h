@@ -50,8 +50,9 @@ ReferenceError reference_error(const HostTensor& oracle, const HostTensor& refer
 // The float dtype of least precision among a graph's nodes; f64 without floats.
 DType narrowest_float(const Graph& graph);
 
-// Judges one output of a candidate. `oracle` is the output of interpret() with kWide, `reference`
-// with kPlain (or kModel): what the same graph gives when it is lowered plainly. Floats pass when
+// Judges one output of a candidate. `oracle` is the output of interpret() with kWide, of half types
+// in float32 or float64, `reference` with kPlain (or kModel): what the same graph gives when it is
+// lowered plainly. Floats pass when
 // the candidate's greatest error is at most twice the reference's and some units in the last place,
 // and its mean error is so against the reference's mean; where the reference's errors are uneven,
 // also its errors in order of size, as verify_again() compares them. Where the oracle is not finite

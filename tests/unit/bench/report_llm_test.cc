@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "clients/report/llm/llm_curves.h"
 #include "clients/report/llm/llm_image.h"
 #include "clients/report/llm/llm_page.h"
 #include "clients/report/llm/llm_series.h"
@@ -107,9 +108,55 @@ TEST(LlmReport, PagesShowRegressionsHistoryAndBudgets) {
   EXPECT_FALSE(series[1].contains("tpot_slower"));
 }
 
+TEST(LlmReport, AHistoryMarksEachRunThatWasSlowerThanThoseBefore) {
+  const std::vector<LlmRun> runs = {run(1, {row("lfarm", {10, 10})}),
+                                    run(2, {row("lfarm", {15, 15})}),
+                                    run(3, {row("lfarm", {10, 10})})};
+  const std::vector<LlmSeries> all = llm_series(runs);
+  EXPECT_EQ(all[0].points[1].tpot_slower, 1.5);
+  EXPECT_FALSE(all[0].is_regression()) << "the last run is as fast as the first";
+  const std::vector<LlmPlot> plots = history_plots(runs, all);
+  ASSERT_EQ(plots.size(), 1u);
+  EXPECT_EQ(plots[0].lines[0].ringed, (std::vector<size_t>{1}));
+  const std::string page = llm_page(runs, "runs");
+  EXPECT_TRUE(has(page, "15.0, 1.50\u00d7 as long"));
+  EXPECT_TRUE(has(page, R"(class="ring")"));
+  const auto points = nlohmann::json::parse(llm_json(runs))["series"][0]["points"];
+  EXPECT_EQ(points[1]["tpot_slower"], 1.5);
+  EXPECT_FALSE(points[2].contains("tpot_slower"));
+}
+
+TEST(LlmReport, QualityOverCandidatesIsOfTheLastRunThatTriedSeveral) {
+  const LlmRun sweep =
+      run(1, {row("lfarm", {9, 9}, 500), row("lfarm", {18, 18}, 10), row("lfarm", {12, 12}, 100)});
+  const std::vector<LlmPlot> plots = budget_plots({sweep, run(2, {row("lfarm", {9, 9}, 100)})});
+  ASSERT_EQ(plots.size(), 1u);
+  const std::vector<std::pair<double, double>> expected = {{10, 2}, {100, 12.0 / 9}, {500, 1}};
+  EXPECT_EQ(plots[0].lines[0].points, expected);
+  EXPECT_TRUE(budget_plots({run(1, {row("lfarm", {9, 9}, 100)})}).empty());
+}
+
 TEST(LlmReport, WithoutRunsThePageSaysHowToMeasure) {
   EXPECT_TRUE(has(llm_page({}, "runs"), "lfarm-bench llm --mode quick --out runs"));
   EXPECT_EQ(llm_json({}), R"({"runs":[],"series":[]})");
+}
+
+TEST(LlmReport, PicturesOfCurves) {
+  const std::vector<LlmRun> runs = {run(1, {row("lfarm", {10, 10}), row("eager", {20, 20})}),
+                                    run(2, {row("lfarm", {15, 15}), row("eager", {20, 20})})};
+  const std::vector<LlmSeries> all = llm_series(runs);
+  const std::string svg =
+      curves_svg("History <1>", "run", Axis::Kind::kLinear, history_plots(runs, all));
+  EXPECT_TRUE(has(svg, "History &lt;1&gt;"));
+  EXPECT_TRUE(has(svg, "qwen3_4b (reduced), 128 tokens, on cpu"));
+  // Two ways from the left edge to the right one; the ring of the slower run, half way up.
+  EXPECT_TRUE(has(svg, R"(d="M96.0 248.0L936.0 163.0")")) << svg;
+  EXPECT_TRUE(has(svg, R"(d="M96.0 78.0L936.0 78.0")")) << svg;
+  EXPECT_TRUE(has(svg, R"(cx="936.0" cy="163.0" r="9.0")")) << svg;
+  EXPECT_TRUE(has(svg, ">2</text>"));
+  EXPECT_FALSE(has(svg, ">1.2</text>")) << "there are no parts of runs";
+  EXPECT_TRUE(has(svg, ">eager</text>"));
+  EXPECT_FALSE(has(svg, ">torch.compile</text>"));
 }
 
 TEST(LlmReport, Pictures) {

@@ -176,6 +176,25 @@ TEST(Compare, RoundingOtherwiseKeepsWhatIsExact) {
   EXPECT_EQ(seen_next, seen);
 }
 
+TEST(Compare, OraclesOfHalfTypesAreKeptInFloat32UnlessTheyOverflow) {
+  // Where 1e30 is squared twice, float64 is finite and float32 is not.
+  for (const auto& [value, kept] : {std::pair{3.0, DType::kFloat32}, {1e30, DType::kFloat64}}) {
+    GraphBuilder b;
+    NodeId x = b.input(InputKind::kUser, DType::kBfloat16, {3}, "x");
+    NodeId wide = b.cast(x, DType::kFloat32);
+    NodeId square = b.binary(BinaryOp::kMul, wide, wide);
+    b.output(b.cast(b.binary(BinaryOp::kMul, square, square), DType::kBfloat16));
+    b.output(wide);
+    std::vector<HostTensor> inputs;
+    inputs.push_back(row(DType::kBfloat16, Numbers(3, value)));
+    const double exact = std::pow(inputs[0].get(0), 4);
+    ReferenceOutputs reference = reference_outputs(b.finish(), inputs).value();
+    EXPECT_EQ(reference.oracle[0].dtype(), kept);
+    EXPECT_NEAR(reference.oracle[0].get(2), exact, 1e-7 * exact);
+    EXPECT_EQ(reference.oracle[1].dtype(), DType::kFloat64);
+  }
+}
+
 // x[rows, depth] times the transpose of y[columns, depth].
 Graph product_graph(int64_t rows, int64_t columns, int64_t depth) {
   GraphBuilder b;
