@@ -3,6 +3,7 @@
 #   runtime      liblfarm                               (clients/runtime/CMakeLists.txt)
 #   farm         coordinator, worker, units, manual     lfarm-farm
 #   development  headers, CMake's and pkg-config's files liblfarm-dev (clients/runtime/CMakeLists.txt)
+#   python       the Python package, where Debian's is  python3-lfarm
 include(GNUInstallDirs)
 
 set(written ${CMAKE_BINARY_DIR}/written)
@@ -35,7 +36,17 @@ install(FILES ${written}/man/lfarm-coordinator.1 ${written}/man/lfarm-worker.1 C
   DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 install(FILES packaging/lfarm-coordinator.service packaging/lfarm-worker.service COMPONENT farm
   DESTINATION lib/systemd/system)
-foreach(pair client:lfarm-client farm:lfarm-farm development:liblfarm-dev)
+# Debian's Python looks in /usr/lib/python3/dist-packages, whatever its version. Elsewhere pip installs.
+set(dist_packages lib/python3/dist-packages)
+set(dist_info ${written}/lfarm-${PROJECT_VERSION}.dist-info)
+file(WRITE ${dist_info}/METADATA
+  "Metadata-Version: 2.1\nName: lfarm\nVersion: ${PROJECT_VERSION}\nRequires-Dist: numpy\n")
+file(WRITE ${dist_info}/INSTALLER "dpkg\n")
+file(WRITE ${dist_info}/entry_points.txt "[torch_dynamo_backends]\nlfarm = lfarm.compile:backend\n")
+install(DIRECTORY ${dist_info} DESTINATION ${dist_packages} COMPONENT python)
+install(DIRECTORY clients/python/lfarm DESTINATION ${dist_packages} COMPONENT python
+  FILES_MATCHING PATTERN *.py PATTERN py.typed PATTERN __pycache__ EXCLUDE)
+foreach(pair client:lfarm-client farm:lfarm-farm development:liblfarm-dev python:python3-lfarm)
   string(REPLACE ":" ";" pair ${pair})
   list(GET pair 0 component)
   list(GET pair 1 package)
@@ -62,8 +73,14 @@ set(CPACK_DEBIAN_FARM_PACKAGE_RECOMMENDS "lfarm-client, libopenblas0")
 set(CPACK_DEBIAN_DEVELOPMENT_DESCRIPTION "files to build programs against liblfarm
  Headers for C and C++, and what CMake and pkg-config read.")
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "lfarm-client (= ${PROJECT_VERSION})")
+set(CPACK_DEBIAN_PYTHON_DESCRIPTION "runs PyTorch models with kernel plans that a farm found
+ The Python package lfarm, and its backend of torch.compile.")
+set(CPACK_DEBIAN_PYTHON_PACKAGE_ARCHITECTURE all)
+set(CPACK_DEBIAN_PYTHON_PACKAGE_SECTION python)
+set(CPACK_DEBIAN_PYTHON_PACKAGE_DEPENDS
+  "lfarm-client (= ${PROJECT_VERSION}), python3 (>= 3.9), python3-numpy")
 set(CPACK_COMPONENTS_GROUPING ONE_PER_GROUP)
-set(CPACK_COMPONENTS_ALL client runtime farm development)
+set(CPACK_COMPONENTS_ALL client runtime farm development python)
 include(CPack)
 cpack_add_component_group(client)
 cpack_add_component(client GROUP client)
@@ -72,3 +89,5 @@ cpack_add_component_group(farm)
 cpack_add_component(farm GROUP farm)
 cpack_add_component_group(development)
 cpack_add_component(development GROUP development)
+cpack_add_component_group(python)
+cpack_add_component(python GROUP python)

@@ -9,12 +9,13 @@ trap 'rm -rf "$scratch"' EXIT
 prefix=$scratch/prefix
 fail() { echo "package.sh: $*" >&2; exit 1; }
 
-for component in client runtime farm development; do
+for component in client runtime farm development python; do
   cmake --install "$build" --component $component --prefix "$prefix" >/dev/null
 done
 for file in bin/lfarm bin/lfarm-coordinator bin/lfarm-worker include/lfarm.h share/man/man1/lfarm.1 \
             share/man/man1/lfarm-cache-ls.1 share/man/man1/lfarm-coordinator.1 \
-            share/man/man1/lfarm-worker.1 lib/systemd/system/lfarm-worker.service; do
+            share/man/man1/lfarm-worker.1 lib/systemd/system/lfarm-worker.service \
+            lib/python3/dist-packages/lfarm/__init__.py lib/python3/dist-packages/lfarm/py.typed; do
   [ -s "$prefix/$file" ] || fail "no $file"
 done
 
@@ -71,10 +72,18 @@ if command -v man >/dev/null; then
   done
 fi
 
+# Where Debian's Python finds it: its version, and what pyproject.toml tells torch.compile of.
+told=$(PYTHONPATH=$prefix/lib/python3/dist-packages /usr/bin/python3 -B -c 'import importlib.metadata as m
+lfarm = m.distribution("lfarm")
+print(lfarm.version, *(f"{each.group}.{each.name}={each.value}" for each in lfarm.entry_points))')
+[ "$told" = "${version#lfarm } torch_dynamo_backends.lfarm=lfarm.compile:backend" ] || fail "Python is told: $told"
+grep -A1 'torch_dynamo_backends' "$root/clients/python/pyproject.toml" | grep -qx 'lfarm = "lfarm.compile:backend"' ||
+  fail "clients/python/pyproject.toml names another backend"
+
 if command -v dpkg-shlibdeps >/dev/null && command -v dpkg-deb >/dev/null; then
   (cd "$scratch" && cpack --config "$build/CPackConfig.cmake" -B "$scratch/packages" >cpack.log 2>&1) ||
     { cat "$scratch/cpack.log" >&2; fail "cpack"; }
-  for package in lfarm-client lfarm-farm liblfarm-dev; do
+  for package in lfarm-client lfarm-farm liblfarm-dev python3-lfarm; do
     deb=$(echo "$scratch"/packages/${package}_*.deb)
     [ "$(dpkg-deb -f "$deb" Version)" = "${version#lfarm }" ] || fail "$deb has another version"
     dpkg-deb -c "$deb" >"$scratch/$package"
@@ -84,6 +93,10 @@ if command -v dpkg-shlibdeps >/dev/null && command -v dpkg-deb >/dev/null; then
   dpkg-deb -f "$scratch"/packages/lfarm-farm_*.deb Depends | grep -q clang || fail "no compiler of kernels"
   grep -q 'usr/lib/.*/liblfarm.so.1$\|liblfarm.so.1 ->' "$scratch/lfarm-client" || fail "no liblfarm"
   grep -q 'liblfarm.so ->' "$scratch/liblfarm-dev" || fail "no link to build with"
+  grep -q 'usr/lib/python3/dist-packages/lfarm/__init__.py$' "$scratch/python3-lfarm" || fail "no Python package"
+  [ "$(dpkg-deb -f "$scratch"/packages/python3-lfarm_*.deb Architecture)" = all ] || fail "Python of one machine"
+  dpkg-deb -f "$scratch"/packages/python3-lfarm_*.deb Depends | grep -q 'lfarm-client (= .*python3-numpy' ||
+    fail "python3-lfarm does not name the library that it loads"
 else
   echo "package.sh: no dpkg here, so that no Debian package is made"
 fi

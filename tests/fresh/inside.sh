@@ -37,13 +37,14 @@ use_torch() {
 apt-get update -q >/dev/null
 case $kind in
   packages)
-    install ./lfarm-client_*.deb ./lfarm-farm_*.deb ./liblfarm-dev_*.deb gcc libc6-dev pkg-config
+    install ./lfarm-client_*.deb ./lfarm-farm_*.deb ./liblfarm-dev_*.deb ./python3-lfarm_*.deb gcc libc6-dev pkg-config
     use_programs
     # The words are pkg-config's.
     # shellcheck disable=SC2046
     cc examples/run.c $(pkg-config --cflags --libs lfarm) -o /tmp/run
     /tmp/run mlp/model.pt2 3 16
-    apt-get purge -y -q lfarm-client lfarm-farm liblfarm-dev >/dev/null 2>&1
+    python3 examples/run.py mlp/model.pt2 3 16
+    apt-get purge -y -q lfarm-client lfarm-farm liblfarm-dev python3-lfarm >/dev/null 2>&1
     ;;
   wheel)
     install gcc libc6-dev python3 python3-venv python3-numpy
