@@ -16,20 +16,6 @@
 namespace common {
 namespace {
 
-class FileDescriptor {
- public:
-  explicit FileDescriptor(int fd) : fd_(fd) {}
-  ~FileDescriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  FileDescriptor(const FileDescriptor&) = delete;
-  FileDescriptor& operator=(const FileDescriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
-
 Error cannot(std::string_view what, const std::string& path) {
   return invalid_input(cat("cannot ", what, " ", path, ": ", std::strerror(errno)));
 }
@@ -47,9 +33,18 @@ Status write_all(int fd, ByteView content, const std::string& path) {
 
 }  // namespace
 
+FileDescriptor::~FileDescriptor() {
+  if (is_open()) ::close(fd_);
+}
+
+FileDescriptor& FileDescriptor::operator=(FileDescriptor&& other) noexcept {
+  std::swap(fd_, other.fd_);
+  return *this;
+}
+
 Result<std::string> read_file(const std::string& path, size_t max_bytes) {
   FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (fd.get() < 0) return cannot("open", path);
+  if (!fd.is_open()) return cannot("open", path);
   struct stat info {};
   if (::fstat(fd.get(), &info) != 0) return cannot("read", path);
   if (S_ISDIR(info.st_mode)) return invalid_input(cat("cannot read ", path, ": it is a directory"));
@@ -74,7 +69,7 @@ Status write_file_atomic(const std::string& path, ByteView content) {
   std::string temporary = cat(path, ".", ::getpid(), "-", ::gettid(), ".tmp");
   {
     FileDescriptor fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
-    if (fd.get() < 0) return cannot("create", path);
+    if (!fd.is_open()) return cannot("create", path);
     Status written = write_all(fd.get(), content, temporary);
     if (!written.ok() || ::fsync(fd.get()) != 0) {
       ::unlink(temporary.c_str());
@@ -102,7 +97,7 @@ Status make_directories(const std::string& path) {
 
 Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::string& path) {
   FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (fd.get() < 0) return cannot("open", path);
+  if (!fd.is_open()) return cannot("open", path);
   struct stat info {};
   if (::fstat(fd.get(), &info) != 0) return cannot("read", path);
   if (!S_ISREG(info.st_mode)) return invalid_input(cat("cannot map ", path, ": not a plain file"));

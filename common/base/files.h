@@ -1,14 +1,32 @@
-// Files: whole-file reads, atomic writes, read-only memory maps, scratch directories.
+// Files: descriptors with an owner, whole-file reads, atomic writes, read-only memory maps, scratch
+// directories.
 #pragma once
 
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "common/base/bytes.h"
 #include "common/base/result.h"
 
 namespace common {
+
+// A descriptor of a file, a socket or the like, closed when its owner goes; -1: none.
+class FileDescriptor {
+ public:
+  explicit FileDescriptor(int fd = -1) : fd_(fd) {}
+  ~FileDescriptor();
+  FileDescriptor(FileDescriptor&& other) noexcept : fd_(other.release()) {}
+  FileDescriptor& operator=(FileDescriptor&& other) noexcept;
+  int get() const { return fd_; }
+  bool is_open() const { return fd_ >= 0; }
+  // From now on the caller closes it.
+  int release() { return std::exchange(fd_, -1); }
+
+ private:
+  int fd_;
+};
 
 // The whole file. kInvalidInput when it cannot be opened or is larger than `max_bytes`.
 Result<std::string> read_file(const std::string& path, size_t max_bytes = size_t{1} << 30);

@@ -32,17 +32,15 @@ bool is_mine(const std::string& path, struct stat* info) {
 void remove_if_left(const std::string& path) {
   struct stat info {};
   if (!is_mine(path, &info)) return;
-  int lock = ::open((path + kLockName).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-  if (lock < 0) {
+  FileDescriptor lock(::open((path + kLockName).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+  if (!lock.is_open()) {
     bool is_old = errno == ENOENT && ::time(nullptr) - info.st_mtime > kUnlockedSeconds;
     if (!is_old) return;
-  } else if (::flock(lock, LOCK_EX | LOCK_NB) != 0) {
-    ::close(lock);
+  } else if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
     return;
   }
   std::error_code ignored;
   fs::remove_all(path, ignored);
-  if (lock >= 0) ::close(lock);
 }
 
 void remove_leftovers(const std::string& folder, const std::string& prefix) {
@@ -52,19 +50,18 @@ void remove_leftovers(const std::string& folder, const std::string& prefix) {
   }
 }
 
-// The locked file in `path`, or -1 when somebody has taken the folder for one that was left.
-int lock_in(const std::string& path) {
+// The locked file in `path`, or none when somebody has taken the folder for one that was left.
+FileDescriptor lock_in(const std::string& path) {
   std::string name = path + kLockName;
-  int lock = ::open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (lock < 0) return -1;
+  FileDescriptor lock(::open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (!lock.is_open()) return lock;
   struct stat held {
   }, there{};
-  if (::flock(lock, LOCK_EX) == 0 && ::fstat(lock, &held) == 0 &&
+  if (::flock(lock.get(), LOCK_EX) == 0 && ::fstat(lock.get(), &held) == 0 &&
       ::lstat(name.c_str(), &there) == 0 && held.st_ino == there.st_ino) {
     return lock;
   }
-  ::close(lock);
-  return -1;
+  return FileDescriptor();
 }
 
 }  // namespace
@@ -80,14 +77,14 @@ Result<OwnDirectory> OwnDirectory::create(std::string_view prefix) {
       return unavailable(cat("cannot create a directory under ", folder, ": ", std::strerror(errno),
                              "; name another with TMPDIR"));
     }
-    int lock = lock_in(path);
-    if (lock >= 0) return OwnDirectory(std::move(path), lock);
+    FileDescriptor lock = lock_in(path);
+    if (lock.is_open()) return OwnDirectory(std::move(path), std::move(lock));
   }
   return unavailable(cat("cannot lock a directory under ", folder, "; name another with TMPDIR"));
 }
 
 OwnDirectory::OwnDirectory(OwnDirectory&& other) noexcept
-    : path_(std::move(other.path_)), lock_fd_(std::exchange(other.lock_fd_, -1)) {
+    : path_(std::move(other.path_)), lock_(std::move(other.lock_)) {
   other.path_.clear();
 }
 
@@ -95,7 +92,6 @@ OwnDirectory::~OwnDirectory() {
   if (path_.empty()) return;
   std::error_code ignored;
   fs::remove_all(path_, ignored);
-  ::close(lock_fd_);
 }
 
 }  // namespace common

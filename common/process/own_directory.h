@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "common/base/files.h"
 #include "common/base/result.h"
 
 namespace common {
@@ -22,9 +23,10 @@ class OwnDirectory {
   const std::string& path() const { return path_; }
 
  private:
-  OwnDirectory(std::string path, int lock_fd) : path_(std::move(path)), lock_fd_(lock_fd) {}
+  OwnDirectory(std::string path, FileDescriptor lock)
+      : path_(std::move(path)), lock_(std::move(lock)) {}
   std::string path_;
-  int lock_fd_ = -1;
+  FileDescriptor lock_;  // freed after the folder is gone
 };
 
 }  // namespace common

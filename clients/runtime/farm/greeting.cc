@@ -4,40 +4,28 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
 #include <memory>
+
+#include "common/base/files.h"
 
 namespace clients {
 
 namespace {
 
-class Socket {
- public:
-  explicit Socket(int family)
-      : fd_(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {}
-  ~Socket() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Socket(const Socket&) = delete;
-  Socket& operator=(const Socket&) = delete;
-
-  // Accepted, and not a byte came; a connection that is closed is no silence.
-  bool is_silent(const sockaddr* address, socklen_t size, int wait_ms) {
-    if (fd_ < 0) return false;
-    if (::connect(fd_, address, size) != 0 && errno != EINPROGRESS) return false;
-    pollfd waited{fd_, POLLOUT, 0};
-    if (::poll(&waited, 1, wait_ms) != 1 || (waited.revents & (POLLERR | POLLHUP)) != 0) {
-      return false;
-    }
-    waited.events = POLLIN;
-    return ::poll(&waited, 1, wait_ms) == 0;
-  }
-
- private:
-  int fd_;
-};
+// Accepted, and not a byte came; a connection that is closed is no silence.
+bool is_silent(const sockaddr* address, socklen_t size, int wait_ms) {
+  common::FileDescriptor socket(
+      ::socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket.is_open()) return false;
+  if (::connect(socket.get(), address, size) != 0 && errno != EINPROGRESS) return false;
+  pollfd waited{socket.get(), POLLOUT, 0};
+  if (::poll(&waited, 1, wait_ms) != 1 || (waited.revents & (POLLERR | POLLHUP)) != 0) return false;
+  waited.events = POLLIN;
+  return ::poll(&waited, 1, wait_ms) == 0;
+}
 
 bool tcp_is_silent(const std::string& endpoint, int wait_ms) {
   size_t colon = endpoint.rfind(':');
@@ -48,8 +36,7 @@ bool tcp_is_silent(const std::string& endpoint, int wait_ms) {
   addrinfo* found = nullptr;
   if (::getaddrinfo(host.c_str(), port.c_str(), &hints, &found) != 0) return false;
   std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(found, ::freeaddrinfo);
-  Socket socket(found->ai_family);
-  return socket.is_silent(found->ai_addr, found->ai_addrlen, wait_ms);
+  return is_silent(found->ai_addr, found->ai_addrlen, wait_ms);
 }
 
 bool ipc_is_silent(const std::string& path, int wait_ms) {
@@ -57,8 +44,7 @@ bool ipc_is_silent(const std::string& path, int wait_ms) {
   address.sun_family = AF_UNIX;
   if (path.size() >= sizeof address.sun_path) return false;
   std::memcpy(address.sun_path, path.data(), path.size());
-  Socket socket(AF_UNIX);
-  return socket.is_silent(reinterpret_cast<const sockaddr*>(&address), sizeof address, wait_ms);
+  return is_silent(reinterpret_cast<const sockaddr*>(&address), sizeof address, wait_ms);
 }
 
 }  // namespace

@@ -38,24 +38,21 @@ common::Status StateDirectory::make() const {
 Result<std::unique_ptr<FarmLock>> FarmLock::try_take(const StateDirectory& state) {
   LFARM_RETURN_IF_ERROR(state.make());
   std::string path = state.lock_file();
-  int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (fd < 0) {
+  common::FileDescriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!file.is_open()) {
     return common::invalid_input(cat("cannot open ", path, ": ", std::strerror(errno), kRemedy));
   }
-  std::unique_ptr<FarmLock> lock(new FarmLock(fd));
   struct flock wanted = whole_file(F_WRLCK);
-  if (::fcntl(fd, F_OFD_SETLK, &wanted) != 0) {
+  if (::fcntl(file.get(), F_OFD_SETLK, &wanted) != 0) {
     if (errno == EAGAIN || errno == EACCES) return std::unique_ptr<FarmLock>();
     return common::internal_error(cat("cannot lock ", path, ": ", std::strerror(errno)));
   }
   std::string pid = cat(::getpid(), "\n");
-  if (::ftruncate(fd, 0) != 0 || ::pwrite(fd, pid.data(), pid.size(), 0) < 0) {
+  if (::ftruncate(file.get(), 0) != 0 || ::pwrite(file.get(), pid.data(), pid.size(), 0) < 0) {
     return common::internal_error(cat("cannot write ", path, ": ", std::strerror(errno)));
   }
-  return lock;
+  return std::unique_ptr<FarmLock>(new FarmLock(std::move(file)));
 }
-
-FarmLock::~FarmLock() { ::close(fd_); }
 
 std::optional<int> FarmLock::holder(const StateDirectory& state) {
   int fd = ::open(state.lock_file().c_str(), O_RDONLY | O_CLOEXEC);

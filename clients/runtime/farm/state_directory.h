@@ -4,7 +4,9 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
+#include "common/base/files.h"
 #include "common/base/result.h"
 
 namespace clients {
@@ -53,16 +55,13 @@ class FarmLock {
  public:
   // Empty when another process has it. Creates the directory.
   static common::Result<std::unique_ptr<FarmLock>> try_take(const StateDirectory& state);
-  ~FarmLock();
-  FarmLock(const FarmLock&) = delete;
-  FarmLock& operator=(const FarmLock&) = delete;
 
   // The process that runs a farm here; empty when none does.
   static std::optional<int> holder(const StateDirectory& state);
 
  private:
-  explicit FarmLock(int fd) : fd_(fd) {}
-  int fd_;
+  explicit FarmLock(common::FileDescriptor file) : file_(std::move(file)) {}
+  common::FileDescriptor file_;
 };
 
 // The endpoint that a file names, without white space; empty when there is none.

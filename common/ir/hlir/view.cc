@@ -229,6 +229,22 @@ std::optional<Strided> affine_form(const Expr& expr, int rank) {
   return result;
 }
 
+std::optional<WindowAxis> window_axis(const Expr& position, const std::vector<bool>& is_place) {
+  auto affine = affine_form(position, static_cast<int>(is_place.size()));
+  if (!affine || !affine->offset.is_constant()) return std::nullopt;
+  WindowAxis axis;
+  axis.first = affine->offset.constant();
+  for (size_t k = 0; k < is_place.size(); ++k) {
+    const Expr& step = affine->strides[k];
+    if (step.is_constant(0)) continue;
+    int& found = is_place[k] ? axis.place : axis.tap;
+    if (found >= 0 || !step.is_constant() || step.constant() < 0) return std::nullopt;
+    found = static_cast<int>(k);
+    (is_place[k] ? axis.place_step : axis.tap_step) = step.constant();
+  }
+  return axis;
+}
+
 std::optional<Strided> view_strides(const View& view, const Shape& input,
                                     const std::vector<SymbolRange>& symbols) {
   return affine_form(view_offset(view, input, symbols), static_cast<int>(view.shape.size()));

@@ -70,4 +70,16 @@ std::optional<Strided> view_strides(const View& view, const Shape& input,
 // Splits an expression into offset and strides over i0..i<rank-1>.
 std::optional<Strided> affine_form(const Expr& expr, int rank);
 
+// Where sliding windows read along one axis of an image:
+// first + place_step * i<place> + tap_step * i<tap>.
+struct WindowAxis {
+  int place = -1, tap = -1;  // -1: there is no such index
+  int64_t place_step = 1, tap_step = 0;
+  int64_t first = 0;
+};
+// Of a position over as many indices as `is_place` has, of which each is a window's place or a tap
+// within it. Empty where the position is no such sum, or runs backwards.
+//   window_axis(2 * i0 + i2 - 1, {true, true, false}): place 0, place_step 2, tap 2, first -1
+std::optional<WindowAxis> window_axis(const Expr& position, const std::vector<bool>& is_place);
+
 }  // namespace common

@@ -37,12 +37,6 @@ std::optional<Place> place_of(const Graph& body, NodeId id, Indices at, const Co
   return place;
 }
 
-// What a position along an axis of the input is made of: labels by their number, -1 for none.
-struct Walk {
-  int own = -1, summed = -1;
-  int64_t step = 1, dilation = 0, first = 0;
-};
-
 class Finder {
  public:
   explicit Finder(const Contraction& c) : c_(c), writer_(c.body().symbols) {
@@ -97,22 +91,13 @@ class Finder {
 
   // Each axis' position as a sum over at most one label of rows and one that is summed.
   bool read_axes(const Place& place) {
+    std::vector<bool> is_place(static_cast<size_t>(bound_), false);
+    std::fill_n(is_place.begin(), summed_, true);
     for (const Expr& position : place.position) {
-      auto affine = affine_form(position, bound_);
-      if (!affine || !affine->offset.is_constant()) return false;
-      Walk walk;
-      walk.first = affine->offset.constant();
-      for (int label = 0; label < bound_; ++label) {
-        const Expr& stride = affine->strides[static_cast<size_t>(label)];
-        if (stride.is_constant(0)) continue;
-        int& slot = label < summed_ ? walk.own : walk.summed;
-        if (label < own_ || slot >= 0 || !stride.is_constant() || stride.constant() < 0) {
-          return false;
-        }
-        slot = label;
-        (label < summed_ ? walk.step : walk.dilation) = stride.constant();
-      }
-      walks_.push_back(walk);
+      auto walk = window_axis(position, is_place);
+      bool is_of_batch = walk && walk->place >= 0 && walk->place < own_;
+      if (!walk || is_of_batch) return false;
+      walks_.push_back(*walk);
     }
     const Shape& shape = place.input->shape;
     return std::all_of(place.conditions.begin(), place.conditions.end(), [&](const Validity& v) {
@@ -140,28 +125,28 @@ class Finder {
     return true;
   }
 
-  bool take_channels(const Walk& walk, const Expr& size) {
-    if (walk.own >= 0 || walk.summed < 0 || walk.dilation != 1 || !take_summed(walk.summed)) {
+  bool take_channels(const WindowAxis& walk, const Expr& size) {
+    if (walk.place >= 0 || walk.tap < 0 || walk.tap_step != 1 || !take_summed(walk.tap)) {
       return false;
     }
-    const Expr& count = size_of(walk.summed);
+    const Expr& count = size_of(walk.tap);
     if (!count.is_constant() || !size.is_constant() || walk.first % kChunk != 0 ||
         size.constant() % kChunk != 0 || count.constant() % kChunk != 0 || walk.first < 0 ||
         walk.first + count.constant() > size.constant()) {
       return false;
     }
     result_.channels = count.constant();
-    result_.channel = walk.summed - summed_;
+    result_.channel = walk.tap - summed_;
     result_.offset += Expr(walk.first);
     return true;
   }
 
-  bool take_axis(const Walk& walk, const Expr& size, const Expr& stride) {
-    if (size.is_constant(1) && walk.own < 0 && walk.summed < 0 && walk.first == 0) return true;
-    if (!take_row(walk.own)) return false;
+  bool take_axis(const WindowAxis& walk, const Expr& size, const Expr& stride) {
+    if (size.is_constant(1) && walk.place < 0 && walk.tap < 0 && walk.first == 0) return true;
+    if (!take_row(walk.place)) return false;
     // The slowest axis that rows walk one by one is that of the images.
-    bool is_plain = walk.summed < 0 && walk.step == 1 && walk.first == 0 && walk.own >= 0 &&
-                    size_of(walk.own) == size;
+    bool is_plain = walk.tap < 0 && walk.place_step == 1 && walk.first == 0 && walk.place >= 0 &&
+                    size_of(walk.place) == size;
     if (is_plain && !has_images_ && result_.axes.empty()) {
       has_images_ = true;
       result_.images = size;
@@ -169,14 +154,14 @@ class Finder {
       return true;
     }
     WindowOperand::Axis axis{size, stride};
-    if (walk.own >= 0) axis.count = size_of(walk.own);
+    if (walk.place >= 0) axis.count = size_of(walk.place);
     axis.first = walk.first;
-    axis.step = walk.step;
-    if (walk.summed >= 0) {
-      const Expr& taps = size_of(walk.summed);
-      if (!taps.is_constant() || !take_summed(walk.summed)) return false;
-      axis.dilation = walk.dilation;
-      axis.tap = walk.summed - summed_;
+    axis.step = walk.place_step;
+    if (walk.tap >= 0) {
+      const Expr& taps = size_of(walk.tap);
+      if (!taps.is_constant() || !take_summed(walk.tap)) return false;
+      axis.dilation = walk.tap_step;
+      axis.tap = walk.tap - summed_;
       axis.taps = taps.constant();
     }
     result_.axes.push_back(axis);
@@ -187,7 +172,7 @@ class Finder {
   CodeWriter writer_;
   std::vector<Expr> indices_, sizes_;  // of labels: the batch's, those of rows, those of k
   int own_ = 0, summed_ = 0, bound_ = 0;
-  std::vector<Walk> walks_;
+  std::vector<WindowAxis> walks_;  // by axis of the input, of labels by their number
   WindowOperand result_;
   int next_own_ = 0;
   std::vector<bool> is_summed_;

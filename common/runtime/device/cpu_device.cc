@@ -12,6 +12,7 @@
 #include <cstring>
 #include <mutex>
 #include <unordered_map>
+#include <utility>
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -19,6 +20,7 @@
 
 #include "common/base/cat.h"
 #include "common/base/clock.h"
+#include "common/base/files.h"
 #include "common/runtime/device/blas.h"
 #include "common/runtime/device/cpu_device_pool.h"
 
@@ -43,26 +45,26 @@ constexpr int64_t kFirstPieces = 4;
 constexpr int kTimedLaunches = 4;
 
 // Writes the whole object into anonymous memory that can be loaded as a file.
-Result<int> memory_file(ByteView object) {
+Result<FileDescriptor> memory_file(ByteView object) {
 #ifndef MFD_EXEC
   constexpr unsigned kMfdExec = 0x0010;  // kernels from 6.3 on want to be told
 #else
   constexpr unsigned kMfdExec = MFD_EXEC;
 #endif
-  int fd = ::memfd_create("lfarm-object", MFD_CLOEXEC | kMfdExec);
-  if (fd < 0 && errno == EINVAL) fd = ::memfd_create("lfarm-object", MFD_CLOEXEC);
-  if (fd < 0) {
+  FileDescriptor fd(::memfd_create("lfarm-object", MFD_CLOEXEC | kMfdExec));
+  if (!fd.is_open() && errno == EINVAL) {
+    fd = FileDescriptor(::memfd_create("lfarm-object", MFD_CLOEXEC));
+  }
+  if (!fd.is_open()) {
     return unavailable(cat("cannot create memory for an object: ", std::strerror(errno)));
   }
   const std::byte* data = object.data();
   for (size_t left = object.size(); left > 0;) {
-    ssize_t n = ::write(fd, data, left);
+    ssize_t n = ::write(fd.get(), data, left);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) {
-      int error = errno;
-      ::close(fd);
       return unavailable(
-          cat("cannot hold an object of ", object.size(), " bytes: ", std::strerror(error)));
+          cat("cannot hold an object of ", object.size(), " bytes: ", std::strerror(errno)));
     }
     data += n;
     left -= static_cast<size_t>(n);
@@ -73,29 +75,25 @@ Result<int> memory_file(ByteView object) {
 class CpuModule final : public Module {
  public:
   static Result<std::shared_ptr<Module>> load(const Digest& digest, ByteView object) {
-    auto fd = memory_file(object);
-    if (!fd.ok()) return fd.error();
+    LFARM_ASSIGN_OR_RETURN(FileDescriptor fd, memory_file(object));
     // The descriptor stays open as long as the object is loaded: the loader tells objects apart by
     // path, so a number that was used again would give the old object.
-    std::string path = cat("/proc/self/fd/", *fd);
+    std::string path = cat("/proc/self/fd/", fd.get());
     void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) {
       const char* reason = ::dlerror();
-      ::close(*fd);
       return corrupt(cat("object ", digest.short_hex(),
                          " cannot be loaded: ", reason == nullptr ? "unknown reason" : reason));
     }
-    return std::shared_ptr<Module>(new CpuModule(digest, *fd, std::move(path), library));
+    return std::shared_ptr<Module>(new CpuModule(digest, std::move(fd), std::move(path), library));
   }
 
   ~CpuModule() override {
     ::dlclose(library_);
     void* still_loaded = ::dlopen(path_.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
-    if (still_loaded == nullptr) {
-      ::close(fd_);
-    } else {  // an object may forbid unloading; then its path stays taken
-      ::dlclose(still_loaded);
-    }
+    if (still_loaded == nullptr) return;
+    ::dlclose(still_loaded);
+    fd_.release();  // an object may forbid unloading; then its path stays taken
   }
 
   Result<Function> entry(const std::string& name) const override {
@@ -108,10 +106,10 @@ class CpuModule final : public Module {
   }
 
  private:
-  CpuModule(const Digest& digest, int fd, std::string path, void* library)
-      : digest_(digest), fd_(fd), path_(std::move(path)), library_(library) {}
+  CpuModule(const Digest& digest, FileDescriptor fd, std::string path, void* library)
+      : digest_(digest), fd_(std::move(fd)), path_(std::move(path)), library_(library) {}
   Digest digest_;
-  int fd_;
+  FileDescriptor fd_;
   std::string path_;
   void* library_;
 };

@@ -14,6 +14,7 @@ using common::contains;
 using common::ContractAttr;
 using common::Expr;
 using common::View;
+using common::WindowAxis;
 
 // Where polynomials are evaluated, and at infinity. With these, sums of 2,304 products had errors
 // of 1.6 times those of products added up in order; with 2 for 1/2, of 2.2 times.
@@ -46,25 +47,6 @@ std::vector<double> powers(int64_t count) {
   }
   result.back() = 1;
   return result;
-}
-
-std::optional<WindowAxis> window_axis(const Expr& index, const ContractAttr& contraction,
-                                      const std::vector<int>& labels) {
-  auto affine = common::affine_form(index, static_cast<int>(labels.size()));
-  if (!affine || !affine->offset.is_constant()) return std::nullopt;
-  WindowAxis axis;
-  axis.first = affine->offset;
-  for (size_t k = 0; k < labels.size(); ++k) {
-    const Expr& step = affine->strides[k];
-    if (step.is_constant(0)) continue;
-    if (!step.is_constant() || step.constant() < 1) return std::nullopt;
-    bool is_place = contains(contraction.out, labels[k]);
-    int& found = is_place ? axis.place : axis.tap;
-    if (found >= 0) return std::nullopt;
-    found = static_cast<int>(k);
-    (is_place ? axis.place_step : axis.tap_step) = step.constant();
-  }
-  return axis;
 }
 
 // Each axis of the view belongs to one of the image.
@@ -145,8 +127,10 @@ std::optional<WinogradForm> winograd_form(const ContractAttr& c, size_t image, c
   if (windows.index.size() < 2 || !is_bordered(windows) || c.out.empty()) return std::nullopt;
   WinogradForm form;
   form.image = image;
+  std::vector<bool> is_place;
+  for (int label : labels) is_place.push_back(contains(c.out, label));
   for (const Expr& e : windows.index) {
-    auto axis = window_axis(e, c, labels);
+    auto axis = common::window_axis(e, is_place);
     if (!axis) return std::nullopt;
     form.axes.push_back(*axis);
   }

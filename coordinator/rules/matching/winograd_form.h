@@ -21,18 +21,11 @@ struct MinimalFilter {
   std::vector<float> of_results() const;  // [outputs, points]
 };
 
-// One axis of an image, as windows walk along it: axis `place` and, where several pixels go into a
-// sum, axis `tap` of the view.
-struct WindowAxis {
-  int place = -1, tap = -1;  // -1: the view has no such axis
-  int64_t place_step = 0, tap_step = 0;
-  common::Expr first;  // the pixel at position 0
-};
-
 struct WinogradForm {
-  size_t image = 0;              // the contraction's operand that is the windows
-  std::vector<WindowAxis> axes;  // by axis of the image; the last one is the channels
-  size_t along = 0;              // of these, the one whose places make up tiles
+  size_t image = 0;  // the contraction's operand that is the windows
+  // By axis of the image, of indices of the windows' view; the last one is the channels.
+  std::vector<common::WindowAxis> axes;
+  size_t along = 0;  // of these, the one whose places make up tiles
   MinimalFilter filter;
   // Along that axis, of each place between two taps.
   int64_t tiles(const common::View& windows) const;

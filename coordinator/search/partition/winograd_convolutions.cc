@@ -26,6 +26,7 @@ using common::Shape;
 using common::UnaryOp;
 using common::View;
 using common::ViewAttr;
+using common::WindowAxis;
 
 constexpr uint32_t kAdded = 0x04000000;
 constexpr uint32_t kPartBits = 5;

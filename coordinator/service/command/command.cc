@@ -36,23 +36,20 @@ class SignalDescriptor {
     ::sigemptyset(&set);
     for (int signal : {SIGTERM, SIGINT, SIGHUP}) ::sigaddset(&set, signal);
     ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
-    fd_ = ::signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
-    LFARM_CHECK(fd_ >= 0, "no signalfd");
+    fd_ = common::FileDescriptor(::signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC));
+    LFARM_CHECK(fd_.is_open(), "no signalfd");
   }
-  ~SignalDescriptor() { ::close(fd_); }
-  SignalDescriptor(const SignalDescriptor&) = delete;
-  SignalDescriptor& operator=(const SignalDescriptor&) = delete;
 
-  int fd() const { return fd_; }
+  int fd() const { return fd_.get(); }
   // The next signal; 0 when there is none.
   int take() {
     signalfd_siginfo info;
-    ssize_t size = ::read(fd_, &info, sizeof info);
+    ssize_t size = ::read(fd(), &info, sizeof info);
     return size == static_cast<ssize_t>(sizeof info) ? static_cast<int>(info.ssi_signo) : 0;
   }
 
  private:
-  int fd_ = -1;
+  common::FileDescriptor fd_;
 };
 
 struct Arguments {

@@ -22,39 +22,34 @@ namespace {
 constexpr int kPollMs = 20;
 constexpr size_t kComplaintBytesMax = 4'096;
 
-// A file in memory that closes itself.
+// A file in memory.
 class MemoryFile {
  public:
   static Result<MemoryFile> create() {
-    int fd = ::memfd_create("lfarm-source", MFD_CLOEXEC);
-    if (fd >= 0) return MemoryFile(fd);
+    common::FileDescriptor fd(::memfd_create("lfarm-source", MFD_CLOEXEC));
+    if (fd.is_open()) return MemoryFile(std::move(fd));
     return common::internal_error(cat("cannot make a file in memory: ", std::strerror(errno)));
   }
-  MemoryFile(MemoryFile&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  MemoryFile& operator=(MemoryFile&&) = delete;
-  ~MemoryFile() {
-    if (fd_ >= 0) ::close(fd_);
-  }
 
-  int fd() const { return fd_; }
+  int fd() const { return fd_.get(); }
   size_t size() const {
-    off_t end = ::lseek(fd_, 0, SEEK_END);
+    off_t end = ::lseek(fd(), 0, SEEK_END);
     return end > 0 ? static_cast<size_t>(end) : 0;
   }
   bool write(common::ByteView bytes) const {
     while (!bytes.empty()) {
-      ssize_t n = ::write(fd_, bytes.data(), bytes.size());
+      ssize_t n = ::write(fd(), bytes.data(), bytes.size());
       if (n < 0 && errno != EINTR) return false;
       if (n > 0) bytes = bytes.subspan(static_cast<size_t>(n));
     }
-    return ::lseek(fd_, 0, SEEK_SET) == 0;
+    return ::lseek(fd(), 0, SEEK_SET) == 0;
   }
   // From the start, at most that much.
   std::string read(size_t bytes_max) const {
     std::string text(std::min(size(), bytes_max), '\0');
     size_t done = 0;
     while (done < text.size()) {
-      ssize_t n = ::pread(fd_, text.data() + done, text.size() - done, static_cast<off_t>(done));
+      ssize_t n = ::pread(fd(), text.data() + done, text.size() - done, static_cast<off_t>(done));
       if (n < 0 && errno == EINTR) continue;
       if (n <= 0) break;
       done += static_cast<size_t>(n);
@@ -64,8 +59,8 @@ class MemoryFile {
   }
 
  private:
-  explicit MemoryFile(int fd) : fd_(fd) {}
-  int fd_;
+  explicit MemoryFile(common::FileDescriptor fd) : fd_(std::move(fd)) {}
+  common::FileDescriptor fd_;
 };
 
 std::string last_line(std::string text) {

@@ -57,7 +57,7 @@ Result<SignAnswer> RemoteSigner::ask_once(const SignRequest& request) const {
     return decode_sign_answer(frame);
   };
   auto answer = converse();
-  if (!answer.ok()) socket_ = Descriptor();
+  if (!answer.ok()) socket_ = common::FileDescriptor();
   return answer;
 }
 

@@ -32,7 +32,7 @@ class RemoteSigner final : public Signer {
   const std::string path_;
   common::PublicKey authority_{};
   mutable std::mutex mutex_;
-  mutable Descriptor socket_;
+  mutable common::FileDescriptor socket_;
   mutable common::Bytes delegation_;    // encoded, as the last answer has it
   mutable int64_t rests_until_ns_ = 0;  // it was away, or hung
 };

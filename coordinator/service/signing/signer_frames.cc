@@ -22,6 +22,7 @@ namespace coordinator::service {
 using common::Bytes;
 using common::ByteView;
 using common::cat;
+using common::FileDescriptor;
 using common::Result;
 using common::Status;
 
@@ -102,7 +103,9 @@ Result<sockaddr_un> address_of(const std::string& path) {
   return address;
 }
 
-Descriptor new_socket() { return Descriptor(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)); }
+FileDescriptor new_socket() {
+  return FileDescriptor(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+}
 
 }  // namespace
 
@@ -174,28 +177,17 @@ Result<Bytes> receive_frame(int fd, int64_t idle_ms, int64_t timeout_ms) {
   return content;
 }
 
-Descriptor::~Descriptor() {
-  if (fd_ >= 0) ::close(fd_);
-}
-
-Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {
-  std::swap(fd_, other.fd_);
-  return *this;
-}
-
-int Descriptor::release() { return std::exchange(fd_, -1); }
-
-Result<Descriptor> connect_to_socket(const std::string& path) {
+Result<FileDescriptor> connect_to_socket(const std::string& path) {
   LFARM_ASSIGN_OR_RETURN(sockaddr_un address, address_of(path));
-  Descriptor socket = new_socket();
+  FileDescriptor socket = new_socket();
   // Without waiting: a signer that does not accept is as good as none.
-  if (socket.get() >= 0) ::fcntl(socket.get(), F_SETFL, O_NONBLOCK);
+  if (socket.is_open()) ::fcntl(socket.get(), F_SETFL, O_NONBLOCK);
   auto* generic = reinterpret_cast<const sockaddr*>(&address);
-  if (socket.get() >= 0 && ::connect(socket.get(), generic, sizeof address) == 0) return socket;
+  if (socket.is_open() && ::connect(socket.get(), generic, sizeof address) == 0) return socket;
   return common::unavailable(std::strerror(errno));
 }
 
-Result<Descriptor> listen_on_socket(const std::string& path) {
+Result<FileDescriptor> listen_on_socket(const std::string& path) {
   LFARM_ASSIGN_OR_RETURN(sockaddr_un address, address_of(path));
   if (connect_to_socket(path).ok()) {
     return common::invalid_input(cat("another process listens on ", path));
@@ -203,11 +195,11 @@ Result<Descriptor> listen_on_socket(const std::string& path) {
   struct stat there {};
   // Only a socket is replaced: whatever else is there was put there by somebody.
   if (::lstat(path.c_str(), &there) == 0 && S_ISSOCK(there.st_mode)) ::unlink(path.c_str());
-  Descriptor socket = new_socket();
+  FileDescriptor socket = new_socket();
   // Before others can reach it: bind() gives the socket its mode.
   mode_t before = ::umask(0117);
   auto* generic = reinterpret_cast<const sockaddr*>(&address);
-  bool is_bound = socket.get() >= 0 && ::bind(socket.get(), generic, sizeof address) == 0;
+  bool is_bound = socket.is_open() && ::bind(socket.get(), generic, sizeof address) == 0;
   int error = errno;
   ::umask(before);
   if (is_bound && ::listen(socket.get(), kBacklog) == 0) return socket;

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "common/base/bytes.h"
+#include "common/base/files.h"
 #include "common/base/result.h"
 #include "common/plan/delegation.h"
 #include "coordinator/service/signing/statements.h"
@@ -37,24 +38,10 @@ common::Status send_frame(int fd, common::ByteView content, int64_t timeout_ms);
 // `idle_ms`: for the first byte; -1: as long as it takes.
 common::Result<common::Bytes> receive_frame(int fd, int64_t idle_ms, int64_t timeout_ms);
 
-// A descriptor that is closed when it goes.
-class Descriptor {
- public:
-  explicit Descriptor(int fd = -1) : fd_(fd) {}
-  ~Descriptor();
-  Descriptor(Descriptor&& other) noexcept : fd_(other.release()) {}
-  Descriptor& operator=(Descriptor&& other) noexcept;
-  int get() const { return fd_; }
-  int release();
-
- private:
-  int fd_;
-};
-
 // kUnavailable when nobody listens there; kInvalidInput when the path is too long for a socket's.
-common::Result<Descriptor> connect_to_socket(const std::string& path);
+common::Result<common::FileDescriptor> connect_to_socket(const std::string& path);
 // Makes the socket with mode 0660 in the place of one on which nobody listens any more.
 // kInvalidInput when another process listens there, or the path cannot be bound.
-common::Result<Descriptor> listen_on_socket(const std::string& path);
+common::Result<common::FileDescriptor> listen_on_socket(const std::string& path);
 
 }  // namespace coordinator::service

@@ -30,11 +30,11 @@ constexpr int kPollMs = 250;
 }  // namespace
 
 struct SignerServer::State {
-  State(std::string its_path, Descriptor its_socket, const Signer& its_signer)
+  State(std::string its_path, common::FileDescriptor its_socket, const Signer& its_signer)
       : path(std::move(its_path)), socket(std::move(its_socket)), signer(its_signer) {}
 
   struct Connection {
-    Descriptor socket;
+    common::FileDescriptor socket;
     std::atomic<bool> is_done{false};
     std::thread thread;
   };
@@ -45,7 +45,7 @@ struct SignerServer::State {
   void drop_ended();
 
   const std::string path;
-  const Descriptor socket;
+  const common::FileDescriptor socket;
   const Signer& signer;
   std::atomic<bool> stopping{false};
   std::atomic<uint64_t> signed_count{0}, refused_count{0};
@@ -125,7 +125,7 @@ void SignerServer::State::accept_all() {
     int ready = ::poll(&one, 1, kPollMs);
     drop_ended();
     if (ready <= 0) continue;
-    Descriptor accepted(::accept4(socket.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    common::FileDescriptor accepted(::accept4(socket.get(), nullptr, nullptr, SOCK_CLOEXEC));
     if (accepted.get() < 0) continue;
     if (connections.size() >= kConnectionsMax) {
       common::log_warning(cat("more than ", kConnectionsMax, " connections; one is refused"));
@@ -145,7 +145,7 @@ SignerServer::SignerServer(std::unique_ptr<State> state) : state_(std::move(stat
 
 Result<std::unique_ptr<SignerServer>> SignerServer::start(const std::string& path,
                                                           const Signer& signer) {
-  LFARM_ASSIGN_OR_RETURN(Descriptor socket, listen_on_socket(path));
+  LFARM_ASSIGN_OR_RETURN(common::FileDescriptor socket, listen_on_socket(path));
   return std::unique_ptr<SignerServer>(
       new SignerServer(std::make_unique<State>(path, std::move(socket), signer)));
 }

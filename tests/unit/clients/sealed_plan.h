@@ -1,10 +1,13 @@
-// Signed plans for tests of what refuses them: a chain of kernels, valid from end to end.
+// Signed plans for tests of what refuses them: a chain of kernels, valid from end to end, and what
+// delegates to their key.
 #pragma once
 
 #include <string>
 #include <utility>
 
 #include "common/base/cat.h"
+#include "common/base/clock.h"
+#include "common/plan/delegation.h"
 #include "common/wire/ir_codec.h"
 
 namespace common {
@@ -35,6 +38,16 @@ inline Plan chain_plan(int kernels) {
 
 inline Sealed seal(const SigningKey& key, const std::string& tenant, const Plan& plan) {
   return sign_plan(key, encode_grant({tenant, encode_plan(plan)}));
+}
+
+// A delegation that began an hour ago and ends in `hours`.
+inline Delegation delegation_for(const SigningKey& root, const SigningKey& key, uint64_t number,
+                                 int64_t hours, uint64_t oldest_valid = 0) {
+  constexpr int64_t kHourNs = int64_t{3'600} * 1'000'000'000;
+  const int64_t now_ns = wall_clock_ns();
+  return delegate(
+      root,
+      {{}, key.public_key(), number, oldest_valid, now_ns - kHourNs, now_ns + hours * kHourNs, {}});
 }
 
 }  // namespace common

@@ -72,15 +72,6 @@ TEST(Trust, EveryRefusalIsNamed) {
   expect_holds(not_signed_as_plan.refusal(), "was changed after it was signed");
 }
 
-// A delegation that began an hour ago and ends in `hours`.
-common::Delegation delegated(const common::SigningKey& root, const common::PublicKey& key,
-                             uint64_t number, int64_t hours, uint64_t oldest_valid = 0) {
-  constexpr int64_t kHourNs = int64_t{3'600} * 1'000'000'000;
-  int64_t now_ns = common::wall_clock_ns();
-  return common::delegate(
-      root, {{}, key, number, oldest_valid, now_ns - kHourNs, now_ns + hours * kHourNs, {}});
-}
-
 TEST(Trust, AKeyToWhichTheRootKeyDelegatesSignsUntilThatEnds) {
   Farm farm;
   common::SigningKey root = common::make_signing_key();
@@ -90,22 +81,22 @@ TEST(Trust, AKeyToWhichTheRootKeyDelegatesSignsUntilThatEnds) {
   auto put = [&](const common::Delegation& one) {
     farm.sealed.delegation = common::encode_delegation(one);
   };
-  const common::PublicKey key = farm.key.public_key();
-  put(delegated(root, key, 5, 1));
+  const common::SigningKey& key = farm.key;
+  put(delegation_for(root, key, 5, 1));
   EXPECT_EQ(farm.refusal(), "");
-  put(delegated(root, common::make_signing_key().public_key(), 5, 1));
+  put(delegation_for(root, common::make_signing_key(), 5, 1));
   expect_holds(farm.refusal(), "was changed after it was signed");
-  put(delegated(common::make_signing_key(), key, 5, 1));
+  put(delegation_for(common::make_signing_key(), key, 5, 1));
   expect_holds(farm.refusal(), "signed by another farm");
-  common::Delegation longer = delegated(root, key, 5, 1);
+  common::Delegation longer = delegation_for(root, key, 5, 1);
   longer.until_ns += 1;
   put(longer);
   expect_holds(farm.refusal(), "changed after the root key signed it");
-  put(delegated(root, key, 5, 0));
+  put(delegation_for(root, key, 5, 0));
   EXPECT_EQ(farm.refusal(), "");  // clocks may differ by minutes
-  put(delegated(root, key, 5, -1));
+  put(delegation_for(root, key, 5, -1));
   expect_holds(farm.refusal(), "ended at");
-  put(delegated(root, key, 5, 1));
+  put(delegation_for(root, key, 5, 1));
   farm.trust.revoked.oldest_delegation = 6;
   expect_holds(farm.refusal(), "has withdrawn");
   farm.trust.revoked.oldest_delegation = 5;

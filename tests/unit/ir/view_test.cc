@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <tuple>
+
 #include "common/base/random.h"
 
 namespace common {
@@ -138,6 +140,25 @@ TEST(View, RandomChainsComposeExactly) {
       }
     }
   }
+}
+
+TEST(WindowAxis, IsAPlaceAndATapWithConstantSteps) {
+  const Expr i0 = Expr::index(0), i1 = Expr::index(1), i2 = Expr::index(2);
+  const std::vector<bool> is_place = {true, true, false};
+  auto axis = window_axis(i0 * Expr(2) + i2 * Expr(3) - Expr(1), is_place);
+  ASSERT_TRUE(axis);
+  EXPECT_EQ(std::tuple(axis->place, axis->place_step), std::tuple(0, 2));
+  EXPECT_EQ(std::tuple(axis->tap, axis->tap_step), std::tuple(2, 3));
+  EXPECT_EQ(axis->first, -1);
+  axis = window_axis(Expr(5), is_place);
+  ASSERT_TRUE(axis);
+  EXPECT_EQ(std::tuple(axis->place, axis->tap, axis->first), std::tuple(-1, -1, 5));
+
+  EXPECT_FALSE(window_axis(i0 + i1, is_place)) << "two places";
+  EXPECT_FALSE(window_axis(i0 - i2, is_place)) << "runs backwards";
+  EXPECT_FALSE(window_axis(i0 * s0, is_place)) << "a step that is no constant";
+  EXPECT_FALSE(window_axis(i0 + s0, is_place)) << "begins at no constant";
+  EXPECT_FALSE(window_axis(floor_div(i0, Expr(2)), is_place)) << "not affine";
 }
 
 }  // namespace

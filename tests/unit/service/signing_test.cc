@@ -31,18 +31,6 @@ common::Bytes plan_bytes() {
   return common::encode_grant({"team-a", common::encode_plan(common::chain_plan(2))});
 }
 
-// A delegation that began an hour ago and ends in `hours`.
-common::Delegation delegation_of(const common::SigningKey& root, const common::SigningKey& key,
-                                 uint64_t number, int64_t hours, uint64_t oldest_valid = 0) {
-  common::Delegation out;
-  out.key = key.public_key();
-  out.number = number;
-  out.oldest_valid = oldest_valid;
-  out.from_ns = common::wall_clock_ns() - kHourNs;
-  out.until_ns = common::wall_clock_ns() + hours * kHourNs;
-  return common::delegate(root, out);
-}
-
 void expect_holds(const std::string& text, const std::string& words) {
   EXPECT_NE(text.find(words), std::string::npos) << text;
 }
@@ -69,7 +57,7 @@ class SigningTest : public testing::Test {
 TEST_F(SigningTest, ADelegationHoldsForItsKeyItsTimeAndItsRootAlone) {
   common::SigningKey key = common::make_signing_key();
   common::Sealed plan = common::sign_plan(key, plan_bytes());
-  common::Delegation delegation = delegation_of(root_, key, 7, 1);
+  common::Delegation delegation = common::delegation_for(root_, key, 7, 1);
   auto check = [&](const common::Delegation& one, const common::PublicKey& trusted, int64_t when) {
     common::Sealed sealed =
         common::sealed_by(one.root, {plan.signature, common::encode_delegation(one)}, plan.bytes);
@@ -93,19 +81,20 @@ TEST_F(SigningTest, ADelegationHoldsForItsKeyItsTimeAndItsRootAlone) {
   common::Delegation longer = delegation;
   longer.until_ns += kHourNs;
   expect_holds(check(longer, root, now), "changed after the root key signed it");
-  common::Delegation other_key = delegation_of(root_, common::make_signing_key(), 8, 1);
+  common::Delegation other_key = common::delegation_for(root_, common::make_signing_key(), 8, 1);
   expect_holds(check(other_key, root, now), "does not match its content");
-  common::Delegation own_root = delegation_of(key, key, 9, 1);
+  common::Delegation own_root = common::delegation_for(key, key, 9, 1);
   own_root.root = root;
   expect_holds(check(own_root, root, now), "changed after the root key signed it");
-  expect_holds(check(delegation_of(root_, key, 7, 1, 8), root, now), "void by its own word");
+  expect_holds(check(common::delegation_for(root_, key, 7, 1, 8), root, now),
+               "void by its own word");
 }
 
 TEST_F(SigningTest, ProofsAreReadBackFromWhatFollowsThem) {
   common::SigningKey key = common::make_signing_key();
   common::Proof plain{common::sign(key, plan_bytes()), {}};
   common::Proof delegated{plain.signature,
-                          common::encode_delegation(delegation_of(root_, key, 1, 1))};
+                          common::encode_delegation(common::delegation_for(root_, key, 1, 1))};
   for (const common::Proof& proof : {plain, delegated}) {
     common::Bytes bytes = common::encode_proof(proof);
     size_t proof_bytes = bytes.size();
@@ -122,7 +111,7 @@ TEST_F(SigningTest, ProofsAreReadBackFromWhatFollowsThem) {
 }
 
 TEST_F(SigningTest, AKeySignsUntilItsDelegationEndsAndTakesUpTheNextOne) {
-  write(delegation_of(root_, key(), 1, 1));
+  write(common::delegation_for(root_, key(), 1, 1));
   auto signer = load();
   EXPECT_EQ(signer->authority(), root_.public_key());
   auto sealed = seal(*signer, Statement::kPlan, plan_bytes());
@@ -131,24 +120,24 @@ TEST_F(SigningTest, AKeySignsUntilItsDelegationEndsAndTakesUpTheNextOne) {
 
   // Others' delegations and earlier ones change nothing.
   common::SigningKey stranger = common::make_signing_key();
-  for (const common::Delegation& wrong :
-       {delegation_of(stranger, key(), 5, 1), delegation_of(root_, stranger, 5, 1),
-        delegation_of(root_, key(), 0, 1)}) {
+  for (const common::Delegation& wrong : {common::delegation_for(stranger, key(), 5, 1),
+                                          common::delegation_for(root_, stranger, 5, 1),
+                                          common::delegation_for(root_, key(), 0, 1)}) {
     write(wrong);
     ::usleep(250'000);  // the file is looked at a few times a second
     EXPECT_EQ(signer->delegation()->number, 1u);
   }
-  write(delegation_of(root_, key(), 6, 0));
+  write(common::delegation_for(root_, key(), 6, 0));
   ::usleep(250'000);
   auto ended = signer->sign(Statement::kPlan, plan_bytes());
   ASSERT_FALSE(ended.ok());
   EXPECT_EQ(ended.error().code, Code::kUnavailable);
   expect_holds(ended.error().message, "keys delegate");
-  write(delegation_of(root_, key(), 7, 1));
+  write(common::delegation_for(root_, key(), 7, 1));
   ::usleep(250'000);
   EXPECT_TRUE(signer->sign(Statement::kPlan, plan_bytes()).ok());
 
-  write(delegation_of(root_, stranger, 8, 1));
+  write(common::delegation_for(root_, stranger, 8, 1));
   auto refused = KeySigner::load(path("key"), path("delegation"));
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code, Code::kVerification);
@@ -182,7 +171,7 @@ class SignerServerTest : public SigningTest {
 };
 
 TEST_F(SignerServerTest, SignsAllThatFarmsSignAsTheKeyWould) {
-  write(delegation_of(root_, key(), 3, 1));
+  write(common::delegation_for(root_, key(), 3, 1));
   auto own = load();
   auto server = serve(*own);
   auto remote = connect();
