@@ -141,9 +141,10 @@ def test_a_static_cache_stays_torchs():
 
 
 def test_what_it_does_not_know_is_left_to_torch():
-    def noise(x):
-        return x + torch.rand_like(x)
+    def eigenvalues(x):
+        return torch.linalg.eigvals(x).abs().sum() + x
 
+    x = torch.eye(8)
     with pytest.warns(UserWarning, match="lfarm leaves a graph to torch"):
-        y = compiled(noise)(torch.zeros(1000))
-    assert 0 < y.min() and y.max() < 1
+        y = compiled(eigenvalues)(x)
+    assert torch.allclose(y, eigenvalues(x))
