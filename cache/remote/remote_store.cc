@@ -26,11 +26,8 @@ constexpr size_t kShortBytesMax = 4096;
 
 // The number is that of this layout: a server may hold what farms of another version put there.
 std::string name_of(RemoteRecord record, const Digest& name) {
-  const char* kind = record == RemoteRecord::kPlan     ? "plan"
-                     : record == RemoteRecord::kSearch ? "search"
-                     : record == RemoteRecord::kNotes  ? "notes"
-                                                       : "revocations";
-  return cat("lfarm:1:", kind, ':', name.hex());
+  constexpr const char* kKinds[] = {"plan", "search", "revocations", "notes", "measurements"};
+  return cat("lfarm:1:", kKinds[static_cast<size_t>(record)], ':', name.hex());
 }
 
 std::string object_name(const Digest& digest) { return cat("lfarm:1:object:", digest.hex()); }

@@ -34,7 +34,7 @@ struct RemoteOptions {
 };
 
 // What lies under a name.
-enum class RemoteRecord : uint8_t { kPlan, kSearch, kRevocations, kNotes };
+enum class RemoteRecord : uint8_t { kPlan, kSearch, kRevocations, kNotes, kMeasurements };
 
 struct RemoteHealth {
   std::string trouble;   // why the server is left alone; empty while it is used
@@ -82,8 +82,8 @@ class RemoteStore {
   // The same of many, in one exchange.
   common::Result<std::vector<std::optional<std::string>>> get_all(
       RemoteRecord record, std::span<const common::Digest> names);
-  // The same where one that cannot be read shall delay no other: its error is in its place. An error
-  // of the whole when the server cannot be used, or reads none of them.
+  // The same where one that cannot be read shall delay no other: its error is in its place. An
+  // error of the whole when the server cannot be used, or reads none of them.
   common::Result<std::vector<common::Result<std::optional<std::string>>>> get_each(
       RemoteRecord record, std::span<const common::Digest> names);
   common::Status put(RemoteRecord record, const common::Digest& name, std::string_view bytes);
