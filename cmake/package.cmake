@@ -34,8 +34,11 @@ install(FILES ${written}/lfarm.fish COMPONENT client
 install(TARGETS lfarm-coordinator lfarm-worker COMPONENT farm)
 install(FILES ${written}/man/lfarm-coordinator.1 ${written}/man/lfarm-worker.1 COMPONENT farm
   DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
-install(FILES packaging/lfarm-coordinator.service packaging/lfarm-worker.service COMPONENT farm
-  DESTINATION lib/systemd/system)
+install(FILES packaging/lfarm-coordinator.service packaging/lfarm-signer.service
+  packaging/lfarm-worker.service COMPONENT farm DESTINATION lib/systemd/system)
+install(FILES packaging/lfarm-sysusers.conf RENAME lfarm.conf COMPONENT farm
+  DESTINATION lib/sysusers.d)
+install(FILES packaging/with-signer.conf COMPONENT farm DESTINATION ${CMAKE_INSTALL_DATADIR}/lfarm)
 # Debian's Python looks in /usr/lib/python3/dist-packages, whatever its version. Elsewhere pip installs.
 set(dist_packages lib/python3/dist-packages)
 set(dist_info ${written}/lfarm-${PROJECT_VERSION}.dist-info)
@@ -67,7 +70,8 @@ set(CPACK_DEBIAN_CLIENT_DESCRIPTION "compiles PyTorch models on a farm and runs 
  The command lfarm and the library liblfarm.")
 set(CPACK_DEBIAN_CLIENT_PACKAGE_RECOMMENDS "lfarm-farm, libopenblas0")
 set(CPACK_DEBIAN_FARM_DESCRIPTION "farm that searches for the fastest kernels of PyTorch models
- The coordinator and the worker, as services that systemd starts.")
+ The coordinator, the signer and the worker, as services that systemd starts.")
+set(CPACK_DEBIAN_FARM_PACKAGE_CONTROL_EXTRA ${CMAKE_SOURCE_DIR}/packaging/debian/postinst)
 set(CPACK_DEBIAN_FARM_PACKAGE_DEPENDS "clang-14 | clang | gcc")
 set(CPACK_DEBIAN_FARM_PACKAGE_RECOMMENDS "lfarm-client, libopenblas0")
 set(CPACK_DEBIAN_DEVELOPMENT_DESCRIPTION "files to build programs against liblfarm

@@ -165,6 +165,8 @@ struct WorkerHello {
   # The machine class: what its measured times hold for, in one line of printable ASCII, such as
   # "AMD EPYC 7763, L2 512 KiB, L3 32 MiB, 2 threads". Workers of one class share measurements. Empty:
   # not known.
+  reproducible @8 :Bool;
+  # It heeds Task.reproducible and Task.onlyBuild.
 }
 
 struct Credit {
@@ -240,6 +242,11 @@ struct Task {
   # Blobs the payload needs. The worker requests those it lacks.
   job @5 :UInt64;
   # That the task is part of, for the worker's log. 0: of none, or not said.
+  reproducible @6 :Bool;
+  # Objects hold kernels of this program alone, so that another worker of the toolchain makes the same
+  # bytes. Without it they are those that the worker compiled earlier, with kernels of other programs.
+  onlyBuild @7 :Bool;
+  # Compile the program and report kernels and objects; run nothing.
 }
 
 # ---- Clients ----------------------------------------------------------------------------------

@@ -122,6 +122,8 @@ struct Provenance {
   # What its search was given; 0: no limit of this kind.
   isInterim @26 :Bool;
   # It was stored while its search went on.
+  secondWorker @27 :Text;
+  # Another worker that compiled the same program to the same objects. Empty: none did.
 }
 
 struct Plan {

@@ -26,11 +26,8 @@ constexpr size_t kShortBytesMax = 4096;
 
 // The number is that of this layout: a server may hold what farms of another version put there.
 std::string name_of(RemoteRecord record, const Digest& name) {
-  const char* kind = record == RemoteRecord::kPlan     ? "plan"
-                     : record == RemoteRecord::kSearch ? "search"
-                     : record == RemoteRecord::kNotes  ? "notes"
-                                                       : "revocations";
-  return cat("lfarm:1:", kind, ':', name.hex());
+  constexpr const char* kKinds[] = {"plan", "search", "revocations", "notes", "measurements"};
+  return cat("lfarm:1:", kKinds[static_cast<size_t>(record)], ':', name.hex());
 }
 
 std::string object_name(const Digest& digest) { return cat("lfarm:1:object:", digest.hex()); }
@@ -126,13 +123,13 @@ Result<RemoteStore::Replies> RemoteStore::ask(Purpose purpose,
   int64_t deadline_ns = common::SteadyClock().now_ns() + limit_ms * kNsPerMs;
   auto replies = exchange(commands, bytes_max, deadline_ns);
   if (!replies.ok()) return failed(replies.error());
-  if (purpose == Purpose::kRead) {
-    auto error = std::find_if(replies->begin(), replies->end(),
-                              [](const RedisReply& reply) { return reply.kind == Kind::kError; });
-    if (error != replies->end()) {
-      return failed(common::unavailable(cat("it refuses this farm: ", error->text)));
-    }
-  }
+  auto is_error = [](const RedisReply& reply) { return reply.kind == Kind::kError; };
+  auto error = std::find_if(replies->begin(), replies->end(), is_error);
+  bool is_refused =
+      purpose == Purpose::kRead
+          ? error != replies->end()
+          : purpose == Purpose::kEach && std::all_of(replies->begin(), replies->end(), is_error);
+  if (is_refused) return failed(common::unavailable(cat("it refuses this farm: ", error->text)));
   succeeded();
   {
     std::lock_guard lock(mutex_);
@@ -203,6 +200,29 @@ Result<std::vector<std::optional<std::string>>> RemoteStore::get_all(
   return records;
 }
 
+Result<std::vector<Result<std::optional<std::string>>>> RemoteStore::get_each(
+    RemoteRecord record, std::span<const Digest> names) {
+  std::vector<std::string> keys;
+  for (const Digest& name : names) keys.push_back(name_of(record, name));
+  std::vector<RedisCommand> commands = for_each_of(keys, "GET");
+  std::vector<Result<std::optional<std::string>>> records;
+  if (commands.empty()) return records;
+  LFARM_ASSIGN_OR_RETURN(Replies replies,
+                         ask(Purpose::kEach, commands, kBundleBytesMax, options_.transfer_ms));
+  for (RedisReply& reply : replies) {
+    if (reply.kind == Kind::kText) {
+      records.emplace_back(std::optional(std::move(reply.text)));
+    } else if (reply.kind == Kind::kNil) {
+      records.emplace_back(std::optional<std::string>());
+    } else {
+      records.emplace_back(reply.kind == Kind::kError
+                               ? common::corrupt(cat("it cannot be read: ", reply.text))
+                               : no_such_answer());
+    }
+  }
+  return records;
+}
+
 Status RemoteStore::put(RemoteRecord record, const Digest& name, std::string_view bytes) {
   std::string key = name_of(record, name);
   LFARM_ASSIGN_OR_RETURN([[maybe_unused]] RedisReply reply,
@@ -210,10 +230,13 @@ Status RemoteStore::put(RemoteRecord record, const Digest& name, std::string_vie
   return {};
 }
 
-Status RemoteStore::remove(RemoteRecord record, const Digest& name) {
-  std::string key = name_of(record, name);
-  LFARM_ASSIGN_OR_RETURN([[maybe_unused]] RedisReply reply,
-                         ask(Purpose::kWrite, {"DEL", key}, kShortBytesMax));
+Status RemoteStore::remove(RemoteRecord record, std::span<const Digest> names) {
+  std::vector<std::string> keys;
+  for (const Digest& name : names) keys.push_back(name_of(record, name));
+  std::vector<RedisCommand> commands = for_each_of(keys, "DEL");
+  if (commands.empty()) return {};
+  LFARM_ASSIGN_OR_RETURN([[maybe_unused]] Replies replies,
+                         ask(Purpose::kWrite, commands, kShortBytesMax, options_.answer_ms));
   return {};
 }
 
@@ -313,7 +336,7 @@ Result<bool> RemoteStore::renew(const Digest& name, std::string_view value, std:
 Status RemoteStore::release(const Digest& name, std::string_view value) {
   LFARM_ASSIGN_OR_RETURN(auto now, get(RemoteRecord::kSearch, name));
   if (!now || *now != value) return {};
-  return remove(RemoteRecord::kSearch, name);
+  return remove(RemoteRecord::kSearch, {&name, 1});
 }
 
 }  // namespace cache

@@ -34,7 +34,7 @@ struct RemoteOptions {
 };
 
 // What lies under a name.
-enum class RemoteRecord : uint8_t { kPlan, kSearch, kRevocations, kNotes };
+enum class RemoteRecord : uint8_t { kPlan, kSearch, kRevocations, kNotes, kMeasurements };
 
 struct RemoteHealth {
   std::string trouble;   // why the server is left alone; empty while it is used
@@ -82,8 +82,13 @@ class RemoteStore {
   // The same of many, in one exchange.
   common::Result<std::vector<std::optional<std::string>>> get_all(
       RemoteRecord record, std::span<const common::Digest> names);
+  // The same where one that cannot be read shall delay no other: its error is in its place. An
+  // error of the whole when the server cannot be used, or reads none of them.
+  common::Result<std::vector<common::Result<std::optional<std::string>>>> get_each(
+      RemoteRecord record, std::span<const common::Digest> names);
   common::Status put(RemoteRecord record, const common::Digest& name, std::string_view bytes);
-  common::Status remove(RemoteRecord record, const common::Digest& name);
+  // All of them, in one exchange.
+  common::Status remove(RemoteRecord record, std::span<const common::Digest> names);
 
   // In the order of their digests, with which they have been compared; empty when one is not there.
   common::Result<std::optional<std::vector<std::string>>> get_objects(
@@ -121,8 +126,8 @@ class RemoteStore {
   RemoteHealth health() const;
 
  private:
-  // Errors that a script replies are its caller's matter.
-  enum class Purpose : uint8_t { kRead, kWrite, kScript };
+  // Errors that a script replies are its caller's matter, and those of some of many records.
+  enum class Purpose : uint8_t { kRead, kEach, kWrite, kScript };
   using Replies = std::vector<RedisReply>;
   common::Result<Replies> ask(Purpose purpose, std::span<const RedisCommand> commands,
                               size_t bytes_max, int64_t limit_ms);

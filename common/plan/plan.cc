@@ -156,6 +156,9 @@ std::string print_history(const Provenance& p) {
   if (p.created_ns != 0) line("made at   ", time_text(p.created_ns));
   line("machine   ", p.machine);
   line("toolchain ", p.toolchain);
+  line("objects   ", p.second_worker.empty()
+                         ? "compiled by one worker"
+                         : cat("compiled by two workers alike, the second is ", p.second_worker));
   line("tenant    ", p.tenant);
   line("for key   ", p.submitter);
   line("found by  ", p.origin.found_epoch.empty() ? "" : cat("epoch ", p.origin.found_epoch));

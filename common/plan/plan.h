@@ -156,8 +156,10 @@ struct Provenance {
   std::string worker;      // who measured it
   std::string machine;     // machine class that it was measured on; empty: not known
   std::string toolchain;   // of the worker that made the machine code
-  std::string tenant;      // whose search found it; not in what other tenants get
-  std::string submitter;   // id of the key that asked for it; not in what other tenants get
+  // Another worker of the toolchain that compiled the program to the same objects; empty: none did.
+  std::string second_worker;
+  std::string tenant;     // whose search found it; not in what other tenants get
+  std::string submitter;  // id of the key that asked for it; not in what other tenants get
   PlanOrigin origin;
   friend bool operator==(const Provenance&, const Provenance&) = default;
 };

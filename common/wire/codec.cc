@@ -50,6 +50,7 @@ void write(Out e, const WorkerHello& m) {
   out.setProtocolMax(m.protocol_max);
   out.setToolchain(kj_text(m.toolchain));
   if (!m.machine.empty()) out.setMachine(kj_text(m.machine));
+  out.setReproducible(m.reproducible);
 }
 
 void write(Out e, const Credit& m) { e.initCredit().setCount(m.count); }
@@ -97,6 +98,8 @@ void write(Out e, const Task& m) {
   out.setPayload(kj_data(m.payload));
   put(out.initBlobs(m.blobs.size()), m.blobs);
   out.setJob(m.job);
+  out.setReproducible(m.reproducible);
+  out.setOnlyBuild(m.only_build);
 }
 
 void write(Out e, const Revoke& m) { put(e.initRevoke(), m.lease); }
@@ -313,9 +316,9 @@ void write(Out e, const PlansChanged& m) {
 // ---- Envelopes to values -----------------------------------------------------------------------
 
 WorkerHello read(farm::WorkerHello::Reader in) {
-  return {get(in.getWorkerId()),   get(in.getTarget()), in.getSlots(),
-          in.getProtocolVersion(), get(in.getBuild()),  in.getProtocolMax(),
-          get(in.getToolchain()),  get(in.getMachine())};
+  return {get(in.getWorkerId()),   get(in.getTarget()),  in.getSlots(),
+          in.getProtocolVersion(), get(in.getBuild()),   in.getProtocolMax(),
+          get(in.getToolchain()),  get(in.getMachine()), in.getReproducible()};
 }
 
 Heartbeat read(farm::Heartbeat::Reader in) {
@@ -363,8 +366,8 @@ Welcome read(farm::Welcome::Reader in) {
 }
 
 Task read(farm::Task::Reader in) {
-  return {get(in.getLease()),   in.getAttempt(),    in.getDeadlineMs(),
-          get(in.getPayload()), get(in.getBlobs()), in.getJob()};
+  return {get(in.getLease()), in.getAttempt(), in.getDeadlineMs(),   get(in.getPayload()),
+          get(in.getBlobs()), in.getJob(),     in.getReproducible(), in.getOnlyBuild()};
 }
 
 Refused read(farm::Refused::Reader in) { return {get(in.getCode()), get(in.getMessage())}; }

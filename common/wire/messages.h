@@ -33,6 +33,7 @@ struct WorkerHello {
   uint32_t protocol_max = kProtocolsSpoken.max;  // 0: the same as the lowest
   std::string toolchain = {};  // what makes its machine code, for people and provenance
   std::string machine = {};    // machine class: what its times hold for; empty: not known
+  bool reproducible = false;   // it heeds Task::reproducible and Task::only_build
   friend bool operator==(const WorkerHello&, const WorkerHello&) = default;
 };
 
@@ -106,6 +107,9 @@ struct Task {
   Bytes payload;              // an encoded TaskPayload (common/wire/ir_codec.h)
   std::vector<Digest> blobs;  // needed by the payload; the worker requests those it lacks
   uint64_t job = 0;           // that it is part of, for the log; 0: not said
+  // Objects hold kernels of this program alone: all workers of a toolchain make the same bytes.
+  bool reproducible = false;
+  bool only_build = false;  // report kernels and objects, run nothing
   friend bool operator==(const Task&, const Task&) = default;
 };
 

@@ -221,6 +221,7 @@ void put_choice(wire::Provenance::Builder out, const Provenance& in) {
 // Who made the plan and how it came here; plans of before hold none of it.
 void get_history(wire::Provenance::Reader in, Provenance& out) {
   out.toolchain = get_name(in.getToolchain(), "a toolchain");
+  out.second_worker = get_name(in.getSecondWorker(), "a worker's name");
   out.tenant = get_name(in.getTenant(), "a tenant");
   out.submitter = get_name(in.getSubmitter(), "a key's id");
   if (in.hasOrigin()) out.origin.plan = get(in.getOrigin());
@@ -233,6 +234,7 @@ void get_history(wire::Provenance::Reader in, Provenance& out) {
 
 void put_history(wire::Provenance::Builder out, const Provenance& in) {
   out.setToolchain(kj_text(in.toolchain));
+  if (!in.second_worker.empty()) out.setSecondWorker(kj_text(in.second_worker));
   out.setTenant(kj_text(in.tenant));
   out.setSubmitter(kj_text(in.submitter));
   if (!in.origin.plan.is_zero()) put(out.initOrigin(), in.origin.plan);

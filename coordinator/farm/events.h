@@ -82,6 +82,7 @@ struct TaskAdded {
   common::Digest fingerprint;  // of the candidate; zero: never quarantined
   Handle payload = 0;
   Epoch first_epoch = 1;
+  WorkerId only = 0;  // the one worker that may have it, however long that takes; 0: any
 };
 
 // `result` is handed back by TaskCommitted; if the same call returns no TaskCommitted with it, it

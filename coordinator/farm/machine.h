@@ -1,8 +1,9 @@
 // The scheduler's state and its transitions; only scheduler.cc and machine*.cc include this.
 //
-// A task is waiting (in its job's queue), parked (for a worker other than those that failed it) or
-// leased. Workers and queues of one target form a pool. Handlers change the state and mark the
-// pools in which work and a free slot may now meet; dispatch() runs once at the end of each event.
+// A task is waiting (in its job's queue), parked (for its only worker, or for one other than those
+// that failed it) or leased. Workers and queues of one target form a pool. Handlers change the
+// state and mark the pools in which work and a free slot may now meet; dispatch() runs once at the
+// end of each event.
 #pragma once
 
 #include <array>
@@ -212,6 +213,7 @@ class Machine {
   void unpark(Task& task);
   void unpark_for(Worker& worker);
   Worker* choose_worker(Pool& pool, const Task& task);
+  bool may_take(const Task& task, WorkerId worker) const;
   bool avoids(const Task& task, WorkerId worker) const;
   bool others_accept(const Pool& pool, const Task& task) const;
   void dispatch(Pool& pool);

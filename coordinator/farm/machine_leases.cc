@@ -67,7 +67,7 @@ void Machine::judged_crash(Task& task, Worker& worker, const TaskResult& event) 
   }
   ++task.crashes;
   // The worker may be the one that is sick: one report is not a verdict if there is a witness.
-  if (config_.confirm_crashes && task.crashes < 2) {
+  if (config_.confirm_crashes && task.crashes < 2 && task.spec.only == 0) {
     if (!avoids(task, worker.id)) avoid(task, worker.id);
     if (others_accept(*task.pool, task)) {
       return requeue(task, worker.id, RequeueReason::kUnconfirmedCrash);
@@ -137,6 +137,10 @@ void Machine::lease_timer(Task& task) {
   infra_failure(task, worker.id, RequeueReason::kLeaseExpired);
 }
 
+bool Machine::may_take(const Task& task, WorkerId worker) const {
+  return task.spec.only == 0 ? !avoids(task, worker) : task.spec.only == worker;
+}
+
 bool Machine::avoids(const Task& task, WorkerId worker) const {
   auto end = task.avoided.workers.begin() + task.avoided.count;
   return std::find(task.avoided.workers.begin(), end, worker) != end;
@@ -155,6 +159,11 @@ bool Machine::others_accept(const Pool& pool, const Task& task) const {
 
 // The least loaded free worker that has not failed the task; null when it should wait for one.
 Worker* Machine::choose_worker(Pool& pool, const Task& task) {
+  if (task.spec.only != 0) {
+    auto found = workers_.find(task.spec.only);
+    bool is_free = found != workers_.end() && found->second.pool == &pool && found->second.free();
+    return is_free ? &found->second : nullptr;
+  }
   Worker& least_loaded = workers_.at(pool.free.begin()->second);
   if (task.avoided.count == 0 || now_ns_ >= task.avoided.until_ns) return &least_loaded;
   // At most avoided_count workers are passed over.
@@ -167,7 +176,8 @@ Worker* Machine::choose_worker(Pool& pool, const Task& task) {
 void Machine::park(Task& task) {
   dequeue(task);
   task.state = TaskState::kParked;
-  task.timer_ns = task.avoided.until_ns;
+  bool is_avoiding = now_ns_ < task.avoided.until_ns;
+  task.timer_ns = is_avoiding ? task.avoided.until_ns : after_ms(config_.times.elsewhere_ms);
   task.pool->parked.push_back(task);
   timers_.arm({task.timer_ns, TimerKind::kParked, task.spec.task, 0});
 }
@@ -185,7 +195,7 @@ void Machine::unpark_for(Worker& worker) {
   PlaceList& parked = worker.pool->parked;
   for (size_t looks = std::min(kLooks, parked.size()); looks > 0; --looks) {
     Task& task = *parked.front();
-    if (!avoids(task, worker.id)) {
+    if (may_take(task, worker.id)) {
       unpark(task);
     } else {
       parked.remove(task);

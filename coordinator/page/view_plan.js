@@ -182,6 +182,7 @@ export class PlanView {
       ['Measured by', provenance.worker],
       ['Machine class', provenance.machine],
       ['Toolchain', provenance.toolchain],
+      ['Compiled alike by', provenance.second_worker],
       ['Made', when(provenance.created_ns)],
       ['Imported by', provenance.imported_by],
       ['Made from plan', provenance.origin && {text: provenance.origin, mono: true}],

@@ -10,6 +10,7 @@
 #include "common/shard/shard.h"
 #include "coordinator/service/journal/audit.h"
 #include "coordinator/service/status.h"
+#include "coordinator/service/workers/worker_quarantine.h"
 
 namespace coordinator::service {
 
@@ -128,7 +129,11 @@ void MessageRouter::welcome(const Sender& to, uint32_t version) {
 
 void MessageRouter::on(const Sender& from, const common::WorkerHello& message) {
   auto version = agree(from, "worker", {message.protocol_min, message.protocol_max});
-  if (version && env_.workers.hello(from.peer, from.address, message)) welcome(from, *version);
+  if (!version) return;
+  if (auto why = quarantine_of(env_.store, message.worker_id)) {
+    return env_.outbox.refuse(from.peer, Code::kVerification, *why);
+  }
+  if (env_.workers.hello(from.peer, from.address, message)) welcome(from, *version);
 }
 
 void MessageRouter::on(const Sender& from, const common::ClientHello& message) {

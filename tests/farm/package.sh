@@ -5,7 +5,8 @@ set -euo pipefail
 build=$(cd "$1" && pwd)
 root=$(cd "$(dirname "$0")/../.." && pwd)
 scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+started=()
+trap 'for process in "${started[@]}"; do kill "$process" 2>/dev/null || true; done; wait; rm -rf "$scratch"' EXIT
 prefix=$scratch/prefix
 fail() { echo "package.sh: $*" >&2; exit 1; }
 
@@ -15,6 +16,8 @@ done
 for file in bin/lfarm bin/lfarm-coordinator bin/lfarm-worker include/lfarm.h share/man/man1/lfarm.1 \
             share/man/man1/lfarm-cache-ls.1 share/man/man1/lfarm-coordinator.1 \
             share/man/man1/lfarm-worker.1 lib/systemd/system/lfarm-worker.service \
+            lib/systemd/system/lfarm-coordinator.service lib/systemd/system/lfarm-signer.service \
+            lib/sysusers.d/lfarm.conf share/lfarm/with-signer.conf \
             lib/python3/dist-packages/lfarm/__init__.py lib/python3/dist-packages/lfarm/py.typed; do
   [ -s "$prefix/$file" ] || fail "no $file"
 done
@@ -27,6 +30,42 @@ grep -qx "version = \"${version#lfarm }\"" "$root/clients/python/pyproject.toml"
   fail "clients/python/pyproject.toml has another version than $version"
 [ "$(grep -m1 '^## ' "$root/CHANGELOG.md")" = "## ${version#lfarm }" ] ||
   fail "CHANGELOG.md does not begin with $version"
+
+# The units' commands, with their variables as systemd would set them: the coordinator's plans are
+# signed by the signer's process.
+units=$prefix/lib/systemd/system
+start_unit() {  # start_unit NAME VARIABLE=VALUE...: its ExecStart, with $scratch in place of /run and /var/lib
+  local name=$1 command
+  shift
+  command=$(sed -n 's/^ExecStart=//p' "$units/$name.service")
+  mkdir -p -m 700 "$scratch/run/$name" "$scratch/state/$name"
+  env PATH="$prefix/bin:$PATH" RUNTIME_DIRECTORY="$scratch/run/$name" \
+    STATE_DIRECTORY="$scratch/state/$name" "$@" \
+    bash -c "exec ${command#/usr/bin/}" >"$scratch/$name.out" 2>&1 &
+  started+=($!)
+  for _ in $(seq 600); do
+    grep -q '^signing key ' "$scratch/$name.out" && return
+    kill -0 $! 2>/dev/null || break
+    sleep 0.1
+  done
+  cat "$scratch/$name.out" >&2
+  fail "$name does not start as its unit says"
+}
+key_of() { sed -n 's/^signing key //p' "$scratch/$1.out"; }
+signer=$(sed -n 's/^Environment="LFARM_SIGNER=\(.*\)"$/\1/p' "$prefix/share/lfarm/with-signer.conf")
+start_unit lfarm-signer LFARM_OPTIONS=
+start_unit lfarm-coordinator LFARM_LISTEN="ipc://$scratch/farm" LFARM_OPTIONS= \
+  LFARM_SIGNER="${signer/\/run\//$scratch/run/}"
+[ "$(key_of lfarm-coordinator)" = "$(key_of lfarm-signer)" ] || fail "the coordinator has a key of its own"
+[ ! -e "$scratch/state/lfarm-coordinator/signing.key" ] || fail "the coordinator made a signing key"
+grep -qx "SupplementaryGroups=$(sed -n 's/^Group=//p' "$units/lfarm-signer.service")" \
+  "$prefix/share/lfarm/with-signer.conf" || fail "the coordinator has not the group of the signer's socket"
+grep -qx "g $(sed -n 's/^Group=//p' "$units/lfarm-signer.service") -" "$prefix/lib/sysusers.d/lfarm.conf" ||
+  fail "nobody makes the group of the signer's socket"
+if command -v systemd-analyze >/dev/null; then
+  said=$(cd "$units" && systemd-analyze verify --man=no ./*.service 2>&1) || true
+  ! grep -q 'Unknown\|Failed to parse' <<<"$said" || fail "systemd: $said"
+fi
 
 # The completion, asked as bash asks.
 complete_words() {  # complete_words WORD...: what the last word can become
@@ -91,6 +130,9 @@ if command -v dpkg-shlibdeps >/dev/null && command -v dpkg-deb >/dev/null; then
   dpkg-deb -f "$scratch"/packages/lfarm-client_*.deb Depends | grep -q libzmq5 ||
     fail "lfarm-client does not name the libraries that it needs"
   dpkg-deb -f "$scratch"/packages/lfarm-farm_*.deb Depends | grep -q clang || fail "no compiler of kernels"
+  grep -q 'usr/lib/systemd/system/lfarm-signer.service$' "$scratch/lfarm-farm" || fail "no unit of the signer"
+  dpkg-deb -I "$scratch"/packages/lfarm-farm_*.deb postinst | grep -q systemd-sysusers ||
+    fail "the package does not make the signer's group"
   grep -q 'usr/lib/.*/liblfarm.so.1$\|liblfarm.so.1 ->' "$scratch/lfarm-client" || fail "no liblfarm"
   grep -q 'liblfarm.so ->' "$scratch/liblfarm-dev" || fail "no link to build with"
   grep -q 'usr/lib/python3/dist-packages/lfarm/__init__.py$' "$scratch/python3-lfarm" || fail "no Python package"

@@ -21,6 +21,8 @@ lfarm_test(service_disk LABEL farm
   SOURCES service/service_disk_test.cc ${service_support}
   COMPONENTS common/process ${service_components} clients/runtime
   DEPENDS lfarm-coordinator-scripted)
+lfarm_test(second_build LABEL farm
+  SOURCES service/second_build_test.cc ${service_support} COMPONENTS ${service_components})
 lfarm_test(service_live LABEL farm
   SOURCES service/service_live_test.cc ${service_support} COMPONENTS ${service_components})
 lfarm_test(live_clients LABEL farm

@@ -37,6 +37,7 @@ common::WorkerHello hello_of(const AgentOptions& options) {
   hello.slots = options.slots;
   hello.toolchain = options.toolchain;
   hello.machine = options.machine;
+  hello.reproducible = true;
   return hello;
 }
 
@@ -233,6 +234,8 @@ void Agent::submit_when_complete(const TaskLease& lease) {
   job.payload = std::move(held.task.payload);
   job.received_ns = held.received_ns;
   job.deadline_ns = held.deadline_ns;
+  job.is_reproducible = held.task.reproducible;
+  job.is_only_build = held.task.only_build;
   for (const Digest& digest : held.task.blobs) {
     job.blobs[digest] = blobs_.find(digest);
     if (job.blobs[digest]) continue;

@@ -28,12 +28,20 @@ struct BuiltPlan {
   double compile_ms = 0;
 };
 
+// Which kernels share an object.
+enum class Grouping : uint8_t {
+  kAny,  // those that were compiled together, maybe for another program: nothing is compiled twice
+  kByOrder,  // neighbours in the order of the program's keys: the bytes follow from program and
+             // toolchain
+};
+
 // One compiler run for everything that the cache does not hold, or several side by side where the
-// compiler takes more than one text. kInvalidInput or kUnsupported names the kernel that has no
-// code; kTimedOut when a run took longer than `timeout_ms`.
+// compiler takes more than one text. By order, kernels are compiled in groups that the cache finds
+// again as a whole: programs that differ in one kernel share all groups but one. kInvalidInput or
+// kUnsupported names the kernel that has no code; kTimedOut when it took longer than `timeout_ms`.
 common::Result<BuiltPlan> build_plan(const common::Program& program, const CodeGenerator& generator,
                                      const Compiler& compiler, KernelCache& cache,
-                                     int timeout_ms = 120'000);
+                                     int timeout_ms = 120'000, Grouping grouping = Grouping::kAny);
 
 // What all objects of a generator and a compiler depend on.
 common::Digest toolchain_key(const CodeGenerator& generator, const Compiler& compiler);

@@ -1,5 +1,7 @@
 #include "worker/compile/c_compiler.h"
 
+#include <unistd.h>
+
 #include <string>
 #include <vector>
 
@@ -59,6 +61,26 @@ std::string first_line(std::string_view text) {
   return std::string(text.substr(0, text.find('\n')));
 }
 
+// What a program prints first; empty when it does not run.
+std::string says(const std::vector<std::string>& command) {
+  auto output = common::run_command(command, kProbeTimeoutMs);
+  bool runs = output.ok() && !output->timed_out && output->status.code == 0;
+  return runs ? first_line(output->output) : std::string();
+}
+
+// The version of the compiler's linker, which leaves its mark on objects as the compiler's does.
+std::string linker_of(const std::string& program) {
+  std::string linker = says({program, "-print-prog-name=ld"});
+  return linker.empty() ? std::string() : says({linker, "--version"});
+}
+
+// Objects name the versions of the libc's symbols that they use.
+std::string libc_version() {
+  char text[64];
+  size_t size = ::confstr(_CS_GNU_LIBC_VERSION, text, sizeof text);
+  return size == 0 || size > sizeof text ? std::string() : std::string(text);
+}
+
 // The first line that says "error", with the place it names.
 std::string first_complaint(std::string_view output) {
   size_t start = 0;
@@ -97,7 +119,7 @@ class CCompiler final : public Compiler {
     }
     for (const std::string& option : machine_options(target)) options_.push_back(option);
     common::Hasher hasher;
-    hasher.text(version);
+    hasher.text(version).text(linker_of(program_)).text(libc_version());
     for (const std::string& option : options_) hasher.text(option);
     identity_ = hasher.finish();
   }

@@ -1,5 +1,6 @@
 // lfarm cancel: stops a farm's job, or all of them.
 #include <cstdio>
+#include <future>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <vector>
@@ -18,16 +19,36 @@ struct CancelOptions {
   bool all = false;
 };
 
+std::vector<uint64_t> jobs_of(const FarmCoordinator& coordinator) {
+  std::vector<uint64_t> jobs;
+  for (const auto& row : coordinator.jobs.value("jobs", nlohmann::ordered_json::array())) {
+    jobs.push_back(static_cast<uint64_t>(integer_in(row, "job")));
+  }
+  return jobs;
+}
+
+// At all coordinators at once. The first error is the answer, once all have answered.
 common::Status cancel_all(const std::vector<FarmCoordinator>& coordinators) {
-  size_t cancelled = 0;
+  std::vector<std::future<common::Status>> answers;
   for (const FarmCoordinator& one : coordinators) {
-    for (const auto& row : one.jobs.value("jobs", nlohmann::ordered_json::array())) {
-      auto job = static_cast<uint64_t>(integer_in(row, "job"));
-      LFARM_RETURN_IF_ERROR(one.client->cancel(job));
+    answers.push_back(std::async(std::launch::async, [&one] {
+      return one.client == nullptr ? common::Status() : one.client->cancel(jobs_of(one));
+    }));
+  }
+  size_t cancelled = 0;
+  common::Status failed;
+  for (size_t k = 0; k < answers.size(); ++k) {
+    common::Status status = answers[k].get();
+    if (!status.ok()) {
+      if (failed.ok()) failed = status;
+      continue;
+    }
+    for (uint64_t job : jobs_of(coordinators[k])) {
       std::printf("job %llu is cancelled\n", static_cast<unsigned long long>(job));
       ++cancelled;
     }
   }
+  LFARM_RETURN_IF_ERROR(failed);
   if (cancelled == 0) std::printf("no job runs\n");
   std::fflush(stdout);  // before the line on standard error
   return all_asked(coordinators);

@@ -1,6 +1,7 @@
 #include "clients/cli/farm/farm_coordinators.h"
 
 #include <algorithm>
+#include <future>
 #include <utility>
 
 #include "common/base/cat.h"
@@ -45,22 +46,30 @@ Result<std::vector<FarmCoordinator>> ask_coordinators(const FarmOptions& farm) {
   all[0].endpoint = all[0].client->endpoint();
   Json named = all[0].jobs.value("coordinators", Json::array());
   all[0].jobs.erase("coordinators");
+  std::vector<std::string> keys;
   try {
     for (size_t k = 0; k < named.size(); ++k) {
       if (k != 0) all.emplace_back();
       FarmCoordinator& one = all.back();
       one.endpoint = named[k].at("endpoint");
       one.shards = named[k].at("shards").get<std::vector<uint32_t>>();
-      if (k == 0) continue;
-      FarmOptions its = farm;
-      its.farm = one.endpoint;
-      its.server_key = named[k].at("server_key");
-      one.asked = connect(its, &one);
-      if (one.asked.ok()) one.jobs.erase("coordinators");
+      keys.push_back(named[k].at("server_key"));
     }
   } catch (const Json::exception&) {
     return no_list();
   }
+  // One that is away is waited for beside the others.
+  std::vector<std::future<void>> asked;
+  for (size_t k = 1; k < all.size(); ++k) {
+    FarmOptions its = farm;
+    its.farm = all[k].endpoint;
+    its.server_key = keys[k];
+    asked.push_back(std::async(std::launch::async, [its = std::move(its), &one = all[k]] {
+      one.asked = connect(its, &one);
+      if (one.asked.ok()) one.jobs.erase("coordinators");
+    }));
+  }
+  for (std::future<void>& one : asked) one.get();
   return all;
 }
 

@@ -407,13 +407,17 @@ Result<std::string> FarmClient::status(common::StatusTopic topic, const std::str
   }
 }
 
-Status FarmClient::cancel(uint64_t job) {
-  LFARM_RETURN_IF_ERROR(ask(common::CancelJob{job}, {}));
-  while (true) {
+Status FarmClient::cancel(const std::vector<uint64_t>& jobs) {
+  std::vector<Packet> questions;
+  for (uint64_t job : jobs) questions.push_back(Packet{common::CancelJob{job}, {}, {}});
+  LFARM_RETURN_IF_ERROR(link_.ask(std::move(questions)));
+  std::set<uint64_t> open(jobs.begin(), jobs.end());
+  while (!open.empty()) {
     LFARM_ASSIGN_OR_RETURN(auto packet, receive());
     auto* done = packet ? std::get_if<common::JobCancelled>(&packet->message) : nullptr;
-    if (done != nullptr && done->job_id == job) return {};
+    if (done != nullptr) open.erase(done->job_id);
   }
+  return {};
 }
 
 }  // namespace clients

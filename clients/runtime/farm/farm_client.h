@@ -92,7 +92,9 @@ class FarmClient {
   common::Result<std::string> trace(uint64_t job);
   // JSON text. `begins`: of kPlans (common/wire/messages.h).
   common::Result<std::string> status(common::StatusTopic topic, const std::string& begins = {});
-  common::Status cancel(uint64_t job);
+  common::Status cancel(uint64_t job) { return cancel(std::vector<uint64_t>{job}); }
+  // All are asked for before the first answer is awaited.
+  common::Status cancel(const std::vector<uint64_t>& jobs);
   // Withdraws a plan by its id, or those under a plan key. Returns their ids.
   common::Result<std::vector<common::Digest>> revoke(const common::Digest& id,
                                                      const std::string& reason);

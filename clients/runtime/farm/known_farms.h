@@ -24,8 +24,8 @@ struct KnownFarm {
 common::Result<std::vector<KnownFarm>> parse_known_farms(const std::string& text,
                                                          const std::string& path);
 
-// Lines of "ENDPOINT KEY" in a file. Not thread-safe; of two processes that meet new farms at the
-// same moment one may have to meet its farm again.
+// Lines of "ENDPOINT KEY" in a file. Not thread-safe; of two processes, or threads with one of
+// these each, that meet new farms at the same moment one may have to meet its farm again.
 class KnownFarms {
  public:
   explicit KnownFarms(std::string path) : path_(std::move(path)) {}

@@ -32,8 +32,10 @@ void InterimPublisher::publish(SearchOutcome outcome) {
   sign_off(plan, request, facts);
   plan.provenance.search.is_interim = true;
   KeptPlan how{scope_.elapsed_ms(env.clock.now_ns()), programs_.recipe(outcome.candidate), false};
-  under_way_ = std::make_unique<Publication>(scope_.env, request.tenant, std::move(plan),
-                                             std::move(how), std::move(outcome.worker),
+  BuiltProgram built{programs_.verified(outcome.candidate), std::move(outcome.worker),
+                     programs_.make_of(outcome.candidate)};
+  under_way_ = std::make_unique<Publication>(scope_.env, request.id, request.tenant,
+                                             std::move(plan), std::move(how), std::move(built),
                                              [this](const common::Status& kept) { ended(kept); });
   under_way_->begin();
 }

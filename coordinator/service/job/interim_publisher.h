@@ -33,6 +33,9 @@ class InterimPublisher {
   void object_missing(const std::string& worker, const common::Digest& digest) {
     if (under_way_) under_way_->object_missing(worker, digest);
   }
+  void task_done(const TaskDone& done) {
+    if (under_way_) under_way_->task_done(done);
+  }
   void tick(int64_t now_ns) {
     if (under_way_) under_way_->tick(now_ns);
   }

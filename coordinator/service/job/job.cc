@@ -58,6 +58,8 @@ const char* phase_name(Phase phase) {
       return "searching";
     case Phase::kFetching:
       return "fetching";
+    case Phase::kConfirming:
+      return "compiling a second time";
     case Phase::kStoring:
       return "storing";
     case Phase::kEnded:
@@ -142,10 +144,16 @@ void Job::start_search(std::shared_ptr<SearchSteps> steps, const JobStart& start
 void Job::searched(FoundPlan plan) {
   interim_.close();
   scope_.record.enter("fetch", scope_.env.clock.now_ns());
+  plan.make = programs_.make_of(plan.outcome.candidate);
   phase_.emplace<PlanFetch>(scope_, programs_, events(), std::move(plan)).begin();
 }
 
 void Job::fetched(FoundPlan plan) {
+  scope_.record.enter("confirm", scope_.env.clock.now_ns());
+  phase_.emplace<PlanConfirming>(scope_, programs_, events(), std::move(plan)).begin();
+}
+
+void Job::confirmed(FoundPlan plan) {
   scope_.record.enter("store", scope_.env.clock.now_ns());
   phase_.emplace<PlanKeeping>(scope_, programs_, interim_, events(), std::move(plan)).begin();
 }
@@ -177,6 +185,11 @@ void Job::drive() {
 }
 
 void Job::task_done(TaskDone done) {
+  if (done.is_only_build) {
+    interim_.task_done(done);
+    if (auto* confirming = std::get_if<PlanConfirming>(&phase_)) confirming->task_done(done);
+    return;
+  }
   if (auto* fetch = std::get_if<PlanFetch>(&phase_)) return fetch->task_done(done);
   auto* run = std::get_if<SearchRun>(&phase_);
   if (run == nullptr) return;
@@ -369,6 +382,7 @@ void Job::tick_phase(int64_t now_ns) {
   if (is(Phase::kQueued)) return check_queue_quota();
   if (auto* run = std::get_if<SearchRun>(&phase_)) return run->tick(now_ns);
   if (auto* fetch = std::get_if<PlanFetch>(&phase_)) return fetch->tick(now_ns);
+  if (auto* confirming = std::get_if<PlanConfirming>(&phase_)) return confirming->tick(now_ns);
   if (auto* keeping = std::get_if<PlanKeeping>(&phase_)) keeping->tick(now_ns);
 }
 

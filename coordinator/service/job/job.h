@@ -1,12 +1,12 @@
 // One job: from a submitted graph through its search to a plan in the store.
 //
 //   awaiting graph -> admitting -> queued (-> elsewhere) -> preparing -> searching -> fetching ->
-//   storing -> ended
+//   confirming -> storing -> ended
 //
 // Admitting checks the graph and brings the job to the disk; from then on it survives the
 // coordinator. Queued jobs wait for their turn to search; elsewhere means that another farm, with
 // which plans are shared, searches for the same plan. Fetching brings the plan's objects from
-// the worker that measured it.
+// the worker that measured it; confirming has another worker compile the same.
 #pragma once
 
 #include <memory>
@@ -19,6 +19,7 @@
 
 #include "coordinator/service/job/interim_publisher.h"
 #include "coordinator/service/job/job_scope.h"
+#include "coordinator/service/job/plan_confirming.h"
 #include "coordinator/service/job/plan_fetch.h"
 #include "coordinator/service/job/plan_keeping.h"
 #include "coordinator/service/job/search_run.h"
@@ -35,6 +36,7 @@ enum class Phase {
   kPreparing,
   kSearching,
   kFetching,
+  kConfirming,
   kStoring,
   kEnded
 };
@@ -58,7 +60,7 @@ struct Preparing {
 };
 struct Ended {};
 using JobPhase = std::variant<AwaitingGraph, Admitting, Queued, Elsewhere, Preparing, SearchRun,
-                              PlanFetch, PlanKeeping, Ended>;
+                              PlanFetch, PlanConfirming, PlanKeeping, Ended>;
 
 // Since when something lasts without a break.
 class Spell {
@@ -154,6 +156,7 @@ class Job final : JobEvents {
   void failed(const common::Error& error) override { fail(error); }
   void searched(FoundPlan plan) override;
   void fetched(FoundPlan plan) override;
+  void confirmed(FoundPlan plan) override;
   void kept(FoundPlan plan) override;
 
   void settled(const TaskDone& done, const common::Status& written);

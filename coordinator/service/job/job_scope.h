@@ -36,6 +36,11 @@ struct JobScope {
   int64_t elapsed_ms(int64_t now_ns) const { return (now_ns - started_ns) / 1'000'000; }
   // That the job's candidates are for.
   std::string device() const { return device_name(request.key.target.name, machine); }
+  // Of the worker that compiled a task's program, while it is connected; empty where that was not
+  // reproducibly.
+  std::optional<WorkerMake> make_of(const TaskDone& done) const {
+    return done.is_reproducible ? env.workers.make_of(done.result.worker) : std::nullopt;
+  }
   common::Error too_many_graphs() const;
   // Whether the disk did not take what was found, and may take it later: it is worth more than the
   // time until there is room again. Somebody else's write may have found room since.
@@ -50,6 +55,8 @@ struct FoundPlan {
   SearchOutcome outcome;
   bool is_cut_off = false;  // the search was told to end before it was given what was asked for
   std::optional<common::TaskReport> rerun = {};  // the second run's, when the objects had been lost
+  std::optional<WorkerMake> make = {};  // of who compiled it; empty where that was not reproducibly
+  std::string second_worker = {};       // that compiled the same objects; empty: none did
 };
 
 // What a job's parts tell it. The job may end the part that calls: that is the last thing the part
@@ -60,6 +67,8 @@ class JobEvents {
   virtual void searched(FoundPlan plan) = 0;
   // The plan's objects are in the store.
   virtual void fetched(FoundPlan plan) = 0;
+  // Another worker has compiled the same objects, or the farm has no other.
+  virtual void confirmed(FoundPlan plan) = 0;
   // The plan is, and the journal is closed.
   virtual void kept(FoundPlan plan) = 0;
 

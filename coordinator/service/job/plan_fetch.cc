@@ -84,6 +84,7 @@ void PlanFetch::task_done(const TaskDone& done) {
   if (!status.ok()) return job_.failed(status.error());
   plan_.rerun = result.report;
   plan_.outcome.worker = result.worker;
+  plan_.make = scope_.make_of(done);
   begin();
 }
 

@@ -42,6 +42,7 @@ void PlanKeeping::sign_off_once() {
   end_.created_ns = common::wall_clock_ns();
   end_.toolchain = scope_.env.workers.toolchain_of(plan_.outcome.worker);
   end_.machine = scope_.machine;
+  end_.second_worker = plan_.second_worker;
   end_.rerun = std::move(plan_.rerun);
   sign_off(plan_.outcome.plan, request, end_);
   end_.plan = plan_digest(plan_.outcome.plan);

@@ -11,11 +11,22 @@ using common::cat;
 using common::Digest;
 using common::Status;
 
+Publication::Publication(Environment& environment, farm::JobId job, std::string tenant,
+                         common::Plan plan, KeptPlan how, BuiltProgram built, Done done)
+    : env_(environment),
+      tenant_(std::move(tenant)),
+      plan_(std::move(plan)),
+      how_(std::move(how)),
+      holder_(built.worker),
+      done_(std::move(done)),
+      second_(environment, job, std::move(built), plan_,
+              [this](const common::Result<std::string>& second) { confirmed(second); }) {}
+
 void Publication::begin() {
   deadline_ns_ = env_.clock.now_ns() + env_.options.times.object_wait_ms * kNsPerMs;
   Status asked = ask_for_objects();
   if (!asked.ok()) return end(asked);
-  if (missing_.empty()) keep();
+  if (missing_.empty()) second_.begin();
 }
 
 Status Publication::ask_for_objects() {
@@ -32,7 +43,7 @@ Status Publication::ask_for_objects() {
 void Publication::object_arrived(const Digest& digest, const Status& status) {
   if (missing_.erase(digest) == 0) return;
   if (!status.ok()) return end(status);
-  if (missing_.empty()) keep();
+  if (missing_.empty()) second_.begin();
 }
 
 void Publication::object_missing(const std::string& worker, const Digest& digest) {
@@ -40,9 +51,18 @@ void Publication::object_missing(const std::string& worker, const Digest& digest
   end(common::unavailable(cat("worker ", worker, " no longer has its objects")));
 }
 
+void Publication::task_done(const TaskDone& done) { second_.task_done(done); }
+
 void Publication::tick(int64_t now_ns) {
-  if (missing_.empty() || now_ns < deadline_ns_) return;
+  if (missing_.empty()) return second_.tick(now_ns);
+  if (now_ns < deadline_ns_) return;
   end(common::Error{common::Code::kTimedOut, "its objects did not arrive"});
+}
+
+void Publication::confirmed(const common::Result<std::string>& second_worker) {
+  if (!second_worker.ok()) return end(second_worker.error());
+  plan_.provenance.second_worker = *second_worker;
+  keep();
 }
 
 void Publication::keep() {

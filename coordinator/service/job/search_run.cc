@@ -143,7 +143,9 @@ void SearchRun::give_up_what_is_open() {
   bool has_plan = scope_.status.best_ns > 0;
   scope_.env.dispatcher.give_up_tasks(
       scope_.request.id,
-      [&](const TaskSpec& task) { return has_plan || !may_become_plan(*task.candidate); },
+      [&](const TaskSpec& task) {
+        return task.only_build_at == 0 && (has_plan || !task.candidate->may_become_plan());
+      },
       "the search's time is over");
 }
 

@@ -6,11 +6,6 @@
 
 namespace coordinator::service {
 
-bool may_become_plan(const Candidate& candidate) {
-  return candidate.kind == common::TaskKind::kBaseline ||
-         candidate.kind == common::TaskKind::kFinalist;
-}
-
 common::Status SentPrograms::send(std::shared_ptr<const Candidate> candidate) {
   if (!graphs_.contains(candidate->graph)) {
     auto blob = scope_.env.blobs.hold(candidate->graph_bytes);
@@ -25,14 +20,19 @@ common::Status SentPrograms::send(std::shared_ptr<const Candidate> candidate) {
 void SentPrograms::answered(const TaskDone& done) {
   --under_way_;
   bool is_right = done.result.outcome == common::TaskOutcome::kOk;
-  if (is_right && may_become_plan(*done.candidate)) {
-    verified_.emplace(done.candidate->id, done.candidate);
+  if (is_right && done.candidate->may_become_plan()) {
+    verified_.emplace(done.candidate->id, Verified{done.candidate, scope_.make_of(done)});
   }
 }
 
 std::shared_ptr<const Candidate> SentPrograms::verified(uint64_t candidate) const {
   auto found = verified_.find(candidate);
-  return found == verified_.end() ? nullptr : found->second;
+  return found == verified_.end() ? nullptr : found->second.candidate;
+}
+
+std::optional<WorkerMake> SentPrograms::make_of(uint64_t candidate) const {
+  auto found = verified_.find(candidate);
+  return found == verified_.end() ? std::nullopt : found->second.make;
 }
 
 void SentPrograms::run_again(std::shared_ptr<const Candidate> program) const {

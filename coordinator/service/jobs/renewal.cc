@@ -17,7 +17,7 @@ using common::Status;
 PlanRepository::StaleCheck stale_check(const Workers& workers) {
   std::map<std::string, std::set<std::string>> present;
   for (const WorkerSession* session : workers.sessions()) {
-    present[device_name(session->target, session->machine)].insert(session->toolchain);
+    present[device_name(session->target, session->machine)].insert(session->software.toolchain);
   }
   return [present = std::move(present)](const common::Plan& plan) {
     auto found = present.find(device_name(plan.key.target.name, plan.provenance.machine));

@@ -40,6 +40,7 @@ bool Reverifier::start(farm::JobId id, const std::string& tenant, EarlierPlan pl
   auto graph = env_.blobs.hold(common::share(std::move(plan.recipe.graph)));
   if (!graph) return false;
   auto candidate = std::make_shared<Candidate>();
+  candidate->kind = common::TaskKind::kFinalist;
   candidate->payload = verified_in_full(std::move(plan.recipe.payload));
   // With the key: a program that was banned under another compiler has another chance.
   candidate->fingerprint = common::Hasher().text("reverify").digest(place).finish();
@@ -47,10 +48,11 @@ bool Reverifier::start(farm::JobId id, const std::string& tenant, EarlierPlan pl
   for (const common::PlanKernel& kernel : plan.plan.kernels) {
     candidate->kernels.push_back(kernel.fingerprint);
   }
-  TaskSpec spec{id, device_name(plan.key.target.name, plan.machine), std::move(candidate)};
+  TaskSpec spec{id, device_name(plan.key.target.name, plan.machine), candidate};
   common::log_info(cat("a plan of epoch ", plan.plan.key.epoch, " is made anew"),
                    {{"job", id}, {"tenant", tenant}, {"plan", plan.id.hex()}});
-  runs_.emplace(id, Run{tenant, std::move(plan), std::move(*graph), std::move(done), nullptr});
+  runs_.emplace(id, Run{tenant, std::move(plan), std::move(candidate), std::move(*graph),
+                        std::move(done), nullptr});
   env_.dispatcher.add_job(id, tenant, priority);
   env_.dispatcher.add_task(std::move(spec));
   return true;
@@ -67,8 +69,12 @@ std::string Reverifier::task_done(const TaskDone& done) {
   auto found = runs_.find(done.job);
   if (found == runs_.end()) return {};
   std::string tenant = found->second.tenant;
+  if (done.is_only_build) {
+    if (found->second.publication) found->second.publication->task_done(done);
+    return tenant;
+  }
   auto plan = measured(found->second, done.result);
-  plan.ok() ? publish(done.job, std::move(*plan), done.result.worker) : end(done.job, plan.error());
+  plan.ok() ? publish(done, std::move(*plan)) : end(done.job, plan.error());
   return tenant;
 }
 
@@ -106,8 +112,12 @@ common::Result<common::Plan> Reverifier::measured(const Run& run,
   return plan;
 }
 
-void Reverifier::publish(farm::JobId id, common::Plan plan, const std::string& worker) {
+void Reverifier::publish(const TaskDone& done, common::Plan plan) {
+  const farm::JobId id = done.job;
+  const std::string& worker = done.result.worker;
   Run& run = runs_.at(id);
+  BuiltProgram built{run.candidate, worker, std::nullopt};
+  if (done.is_reproducible) built.make = env_.workers.make_of(worker);
   KeptPlan how;
   how.search_ms = run.earlier.search_ms;
   how.recipe = run.earlier.recipe_blob;
@@ -115,9 +125,9 @@ void Reverifier::publish(farm::JobId id, common::Plan plan, const std::string& w
   Digest place = common::place_of(run.tenant, plan.key.digest(), run.earlier.machine);
   auto there = env_.store.get_plan(place, cache::Lookup::kInspect);
   how.replaces = there.ok() && *there && (*there)->facts.plan_id == run.earlier.id;
-  run.publication =
-      std::make_unique<Publication>(env_, run.tenant, std::move(plan), std::move(how), worker,
-                                    [this, id](const Status& status) { end(id, status); });
+  run.publication = std::make_unique<Publication>(
+      env_, id, run.tenant, std::move(plan), std::move(how), std::move(built),
+      [this, id](const Status& status) { end(id, status); });
   run.publication->begin();
 }
 

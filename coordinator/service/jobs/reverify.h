@@ -44,12 +44,13 @@ class Reverifier {
   struct Run {
     std::string tenant;
     EarlierPlan earlier;
+    std::shared_ptr<const Candidate> candidate;
     HeldBlob graph;
     Done done;
     std::unique_ptr<Publication> publication;  // once it was measured
   };
   common::Result<common::Plan> measured(const Run& run, const CandidateResult& result) const;
-  void publish(farm::JobId id, common::Plan plan, const std::string& worker);
+  void publish(const TaskDone& done, common::Plan plan);
   std::vector<Publication*> publications() const;
   void end(farm::JobId id, const common::Status& status);
 

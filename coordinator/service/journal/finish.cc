@@ -38,6 +38,7 @@ void sign_off(common::Plan& plan, const JobRequest& request, const JobEnd& end) 
   plan.provenance.submitter = end.submitter;
   plan.provenance.toolchain = end.toolchain;
   plan.provenance.machine = end.machine;
+  plan.provenance.second_worker = end.second_worker;
 }
 
 common::Result<common::Plan> finished_plan(common::Plan found, const JobRequest& request,

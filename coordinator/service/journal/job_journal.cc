@@ -342,6 +342,7 @@ Status journal_end(cache::Store& store, farm::JobId job, const JobEnd& end, size
               {"tenant", end.tenant},       {"submitter", end.submitter},
               {"toolchain", end.toolchain}, {"machine", end.machine}};
   if (!end.plan_id.is_zero()) record["plan_id"] = end.plan_id.hex();
+  if (!end.second_worker.empty()) record["second_worker"] = end.second_worker;
   std::vector<cache::JobRecord> records{
       {kEnd, record.dump(-1, ' ', true, Json::error_handler_t::replace)}};
   if (end.rerun) {
@@ -376,6 +377,7 @@ Result<JobEnd> parse_end(farm::JobId job, std::span<const cache::JobRecord> reco
     end.submitter = record.value("submitter", "");
     end.toolchain = record.value("toolchain", "");
     end.machine = record.value("machine", "");
+    end.second_worker = record.value("second_worker", "");
     if (record.contains("plan_id")) end.plan_id = digest_field(record, "plan_id");
   } catch (const Json::exception& exception) {
     return common::corrupt(cat("the end of its journal is damaged: ", exception.what()));

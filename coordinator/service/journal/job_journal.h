@@ -66,6 +66,7 @@ struct JobEnd {
   std::string farm;
   int64_t created_ns = 0;
   std::string tenant, submitter, toolchain, machine;
+  std::string second_worker;                // that compiled the same objects; empty: none did
   std::optional<common::TaskReport> rerun;  // of the finalist, when its objects had been lost
   // Of the signed plan, by which users know it; zero in journals that do not say.
   common::Digest plan_id;

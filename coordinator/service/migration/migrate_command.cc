@@ -89,6 +89,8 @@ void print(const MigrationCounts& counts) {
               number(counts.passed_over), number(counts.refused));
   std::printf("%llu open jobs moved, %llu left\n", number(counts.jobs), number(counts.jobs_left));
   std::printf("%llu revocations known\n", number(counts.revocations));
+  std::printf("%llu measurements of kernels copied, %llu left\n",
+              number(counts.measurements.copied), number(counts.measurements.left));
   std::fflush(stdout);
 }
 
@@ -125,7 +127,8 @@ int run_migrate(int argc, const char* const* argv) {
   arguments.shared.wait_ms = kWaitMs;
   arguments.sharding.identity = cat("migration-", ::getpid());
   CLI::App app(
-      "Moves a farm's plans, revocations and open jobs between its state directory and "
+      "Moves a farm's plans, revocations, measurements and open jobs between its state directory "
+      "and "
       "the engine of several coordinators, none of which may run.",
       "lfarm-coordinator migrate");
   declare(app, arguments);

@@ -41,7 +41,8 @@ Migration::Migration(const SharedTierSetup& setup, Sharding& sharding, const Far
       tenants_(store),
       repository_(store, signer, tenants_),
       peers_(remote_, records_, store, repository_, {signer, {}}, setup.options.claim_ms),
-      notes_(remote_, store, signer) {}
+      notes_(remote_, store, signer),
+      measurements_(remote_, store, signer) {}
 
 // What was revoked on one side must not come back from the other.
 Status Migration::begin() {
@@ -95,6 +96,7 @@ Result<MigrationCounts> Migration::to_engine(const Progress& progress) {
     LFARM_ASSIGN_OR_RETURN(Fate fate, to_engine(plan));
     LFARM_RETURN_IF_ERROR(count(fate, progress));
   }
+  LFARM_ASSIGN_OR_RETURN(counts_.measurements, measurements_.give());
   LFARM_RETURN_IF_ERROR(move_jobs(true));
   return counts_;
 }
@@ -138,6 +140,7 @@ Result<MigrationCounts> Migration::to_store(const Progress& progress) {
     LFARM_ASSIGN_OR_RETURN(Fate fate, to_store(shard, name));
     LFARM_RETURN_IF_ERROR(count(fate, progress));
   }
+  LFARM_ASSIGN_OR_RETURN(counts_.measurements, measurements_.take());
   LFARM_RETURN_IF_ERROR(move_jobs(false));
   return counts_;
 }

@@ -1,7 +1,9 @@
 // Moves what a farm knows between a state directory's own store and the engine in which several
 // coordinators keep their shards, for the same signing key.
 //
-//   to_engine():  plans, revocations and notes are copied, journals of open jobs are moved
+//   to_engine():  plans, revocations, notes and measurements of kernels are copied, journals of
+//   open
+//                 jobs are moved
 //   to_store():   the same the other way
 //
 // Each plan and each journal is read back from the target before it counts, and a journal leaves
@@ -22,6 +24,7 @@
 #include "coordinator/service/sharing/peer_plans.h"
 #include "coordinator/service/sharing/plan_records.h"
 #include "coordinator/service/sharing/replica_notes.h"
+#include "coordinator/service/sharing/shared_measurements.h"
 #include "coordinator/service/sharing/shared_tier.h"
 #include "coordinator/service/signing/signer.h"
 
@@ -37,6 +40,7 @@ struct MigrationCounts {
   uint64_t jobs = 0;         // open jobs that were moved
   uint64_t jobs_left = 0;    // that stay at the source: damaged, or too large for the engine
   uint64_t revocations = 0;  // that the target knows of
+  MovedMeasurements measurements;
 };
 
 // Not thread-safe; borrows what it is given. All calls wait for the network.
@@ -68,6 +72,7 @@ class Migration {
   PlanRepository repository_;
   PeerPlans peers_;
   ReplicaNotes notes_;
+  SharedMeasurements measurements_;
   MigrationCounts counts_;
 };
 

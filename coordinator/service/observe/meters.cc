@@ -51,6 +51,11 @@ Meters::Counts::Counts(common::Metrics& metrics)
         metrics.counter("lfarm_tasks_total", "Tasks that ended, by outcome",
                         {{"outcome", common::outcome_name(static_cast<common::TaskOutcome>(k))}}));
   }
+  for (const char* result : {"alike", "differ", "alone"}) {
+    compared.push_back(metrics.counter("lfarm_objects_compared_total",
+                                       "Plans by whether two workers compiled the same objects",
+                                       {{"result", result}}));
+  }
 }
 
 Meters::Meters()

@@ -33,6 +33,9 @@ enum class CacheTier {
   kKernels,  // kernels of a plan that an earlier search had compiled and measured
 };
 
+// What came of compiling a plan's program a second time before it was signed.
+enum class ObjectsCompared { kAlike, kDiffer, kAlone };
+
 // Thread-safe.
 class Meters {
  public:
@@ -60,6 +63,9 @@ class Meters {
   void result_stale() { counts_.stale.add(); }
   void worker_lost() { counts_.lost.add(); }
   void candidate_quarantined() { counts_.quarantined.add(); }
+  void objects_compared(ObjectsCompared result) {
+    counts_.compared[static_cast<size_t>(result)].add();
+  }
 
   // What the two above have come to since the start: by tenant, then by result.
   std::map<std::string, std::map<std::string, uint64_t>> plan_requests() const;
@@ -78,6 +84,7 @@ class Meters {
   struct Counts {
     explicit Counts(common::Metrics& metrics);
     std::vector<common::Counter> outcomes;  // by TaskOutcome: tasks end by the thousand a second
+    std::vector<common::Counter> compared;  // by ObjectsCompared
     common::Counter leased, compiled, compiled_before, stale, lost, quarantined;
   };
   common::Metrics metrics_;

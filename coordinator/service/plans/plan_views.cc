@@ -44,6 +44,7 @@ Json provenance_json(const common::Provenance& p) {
             {"worker", p.worker},
             {"machine", p.machine},
             {"toolchain", p.toolchain},
+            {"second_worker", p.second_worker},
             {"tenant", p.tenant},
             {"submitter", p.submitter},
             {"calibration", p.prediction.calibration},

@@ -27,6 +27,8 @@ namespace {
 constexpr int64_t kNsPerMs = 1'000'000;
 // Clocks of farms differ by seconds at most, or claims are taken for expired: then two search.
 constexpr int64_t kClockSkewMs = 5'000;
+// Plans that are looked at together: a signed one has some hundred kilobytes.
+constexpr size_t kPlansAtOnce = 64;
 constexpr std::string_view kRevokedName = "peers/revoked";
 constexpr std::string_view kWithdrawnName = "peers/withdrawn";
 
@@ -429,19 +431,26 @@ Status PeerPlans::publish_revocations(const std::vector<Digest>& ids,
   LFARM_RETURN_IF_ERROR(remote_.put(RemoteRecord::kRevocations,
                                     place_of_list(trust_.own->authority()),
                                     common::as_text(common::encode_sealed(sealed))));
-  for (const Digest& place : places) LFARM_RETURN_IF_ERROR(remove_revoked(place));
-  return {};
+  return remove_revoked(places);
 }
 
 // What stands there may be a better plan by now.
-Status PeerPlans::remove_revoked(const Digest& place) {
+Status PeerPlans::remove_revoked(std::span<const Digest> places) {
   // Nobody takes a revoked plan from its shard; the holder's next one replaces it.
   if (records_.are_sharded()) return {};
-  LFARM_ASSIGN_OR_RETURN(auto bytes, remote_.get(RemoteRecord::kPlan, place));
-  if (!bytes) return {};
-  auto outer = common::decode_sealed(common::as_bytes(*bytes));
-  if (!outer.ok() || !is_revoked(common::digest_of(outer->bytes))) return {};
-  return remote_.remove(RemoteRecord::kPlan, place);
+  while (!places.empty()) {
+    std::span<const Digest> some = places.first(std::min(places.size(), kPlansAtOnce));
+    places = places.subspan(some.size());
+    LFARM_ASSIGN_OR_RETURN(auto plans, remote_.get_each(RemoteRecord::kPlan, some));
+    std::vector<Digest> revoked;
+    for (size_t k = 0; k < some.size(); ++k) {
+      if (!plans[k].ok() || !*plans[k]) continue;
+      auto outer = common::decode_sealed(common::as_bytes(**plans[k]));
+      if (outer.ok() && is_revoked(common::digest_of(outer->bytes))) revoked.push_back(some[k]);
+    }
+    LFARM_RETURN_IF_ERROR(remote_.remove(RemoteRecord::kPlan, revoked));
+  }
+  return {};
 }
 
 namespace {
@@ -464,51 +473,56 @@ Status add_kept(cache::Store& store, const std::set<Digest>& named, std::vector<
 
 }  // namespace
 
+void PeerPlans::read_list(const common::PublicKey& peer, const std::optional<std::string>& bytes,
+                          News& news, std::set<Digest>& named) {
+  bool is_own = peer == trust_.own->authority();
+  if (!bytes) {
+    std::lock_guard lock(mutex_);
+    news.own_is_short = news.own_is_short || (is_own && !withdrawn_.empty());
+    return;
+  }
+  Digest seen = common::digest_of(common::as_bytes(*bytes));
+  Digest who = common::digest_of(common::ByteView(peer));
+  {
+    std::lock_guard lock(mutex_);
+    if (lists_[who] == seen) return;
+  }
+  auto outer = common::decode_sealed(common::as_bytes(*bytes));
+  // What was revoked stays so when the delegation has ended.
+  Status checked = outer.ok() ? common::check_revocations(*outer, peer, common::time_of(*outer))
+                              : Status(outer.error());
+  auto list = checked.ok() ? common::decode_revocations(outer->bytes) : checked.error();
+  if (!list.ok()) {
+    refuse(list.error().message);
+    return note_applied({{}, {{who, seen}}});  // refused once
+  }
+  named.insert(list->plans.begin(), list->plans.end());
+  news.lists[who] = seen;
+  if (!is_own) return;
+  // Clients learn of them from this replica, too, whether or not it has the plans.
+  for (const Digest& id : list->plans) {
+    auto known = store_.revocation(id);
+    if (known.ok() && !*known) news.plans.push_back(id);
+  }
+  std::lock_guard lock(mutex_);
+  news.own_is_short = std::any_of(withdrawn_.begin(), withdrawn_.end(),
+                                  [&](const Digest& id) { return !list->holds(id); });
+}
+
 PeerPlans::News PeerPlans::learn_revocations() {
   News news;
   std::set<Digest> named;
   // The own list, too: other replicas sign with the same key.
   std::vector<common::PublicKey> farms = trust_.peers;
   farms.push_back(trust_.own->authority());
-  for (const common::PublicKey& peer : farms) {
-    auto bytes = remote_.get(RemoteRecord::kRevocations, place_of_list(peer));
-    if (!bytes.ok()) {
-      news.is_whole = false;
-      continue;
-    }
-    bool is_own = peer == trust_.own->authority();
-    if (!*bytes) {
-      std::lock_guard lock(mutex_);
-      news.own_is_short = news.own_is_short || (is_own && !withdrawn_.empty());
-      continue;
-    }
-    Digest seen = common::digest_of(common::as_bytes(**bytes));
-    Digest who = common::digest_of(common::ByteView(peer));
-    {
-      std::lock_guard lock(mutex_);
-      if (lists_[who] == seen) continue;
-    }
-    auto outer = common::decode_sealed(common::as_bytes(**bytes));
-    // What was revoked stays so when the delegation has ended.
-    Status checked = outer.ok() ? common::check_revocations(*outer, peer, common::time_of(*outer))
-                                : Status(outer.error());
-    auto list = checked.ok() ? common::decode_revocations(outer->bytes) : checked.error();
-    if (!list.ok()) {
-      refuse(list.error().message);
-      note_applied({{}, {{who, seen}}});  // refused once
-      continue;
-    }
-    named.insert(list->plans.begin(), list->plans.end());
-    news.lists[who] = seen;
-    if (!is_own) continue;
-    // Clients learn of them from this replica, too, whether or not it has the plans.
-    for (const Digest& id : list->plans) {
-      auto known = store_.revocation(id);
-      if (known.ok() && !*known) news.plans.push_back(id);
-    }
-    std::lock_guard lock(mutex_);
-    news.own_is_short = std::any_of(withdrawn_.begin(), withdrawn_.end(),
-                                    [&](const Digest& id) { return !list->holds(id); });
+  std::vector<Digest> places;
+  for (const common::PublicKey& farm : farms) places.push_back(place_of_list(farm));
+  auto lists = remote_.get_each(RemoteRecord::kRevocations, places);
+  news.is_whole = lists.ok();
+  for (size_t k = 0; lists.ok() && k < farms.size(); ++k) {
+    const auto& list = (*lists)[k];
+    if (list.ok()) read_list(farms[k], *list, news, named);
+    news.is_whole = news.is_whole && list.ok();
   }
   if (named.empty()) return news;
   std::set<Digest> all;

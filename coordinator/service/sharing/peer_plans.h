@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -99,7 +100,10 @@ class PeerPlans {
   common::Result<bool> bring(const PlanPlace& place);
   common::Result<std::optional<PlanPlace>> place_of_kept(const common::Digest& place,
                                                          const common::Digest& graph_hash);
-  common::Status remove_revoked(const common::Digest& place);
+  // One farm's list, as it lies in the shared store; empty: there is none.
+  void read_list(const common::PublicKey& peer, const std::optional<std::string>& bytes, News& news,
+                 std::set<common::Digest>& named);
+  common::Status remove_revoked(std::span<const common::Digest> places);
   bool is_trusted(const common::PublicKey& signer) const;
   bool is_revoked(const common::Digest& id) const;
   common::Status keep_ids(std::string_view name, const std::set<common::Digest>& ids);

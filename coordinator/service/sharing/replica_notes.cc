@@ -5,11 +5,11 @@
 
 #include "cache/store/records.h"
 #include "common/base/cat.h"
-#include "common/base/clock.h"
 #include "common/base/log.h"
 #include "coordinator/service/plans/plan_repository.h"
 #include "coordinator/service/plans/priors.h"
 #include "coordinator/service/plans/stored_tuning_records.h"
+#include "coordinator/service/sharing/signed_notes.h"
 
 namespace coordinator::service {
 
@@ -53,23 +53,11 @@ Result<std::string> ReplicaNotes::signed_record(size_t record, const Values& val
     append_text(bytes, value.name);
     append_text(bytes, value.bytes);
   }
-  LFARM_ASSIGN_OR_RETURN(common::Proof proof,
-                         own_->sign(Statement::kNotes, notes_bytes(record, bytes)));
-  return std::string(common::as_text(common::encode_proof(proof))) + bytes;
+  return sign_notes(*own_, record, bytes);
 }
 
 Result<ReplicaNotes::Values> ReplicaNotes::read(size_t record, std::string_view bytes) const {
-  common::ByteView rest = common::as_bytes(bytes);
-  LFARM_ASSIGN_OR_RETURN(common::Proof proof, common::take_proof(&rest));
-  bytes = common::as_text(rest);
-  LFARM_ASSIGN_OR_RETURN(Digest content, content_of(Statement::kNotes, notes_bytes(record, bytes)));
-  // A record that stays until its delegation has ended is what was left here all the same.
-  int64_t when_ns = common::wall_clock_ns();
-  auto delegation = common::decode_delegation(proof.delegation);
-  if (delegation.ok()) when_ns = delegation->from_ns;
-  if (!common::check_proof(proof, own_->authority(), content, "record", when_ns).ok()) {
-    return common::corrupt("a replica's record has another signature than this farm's");
-  }
+  LFARM_ASSIGN_OR_RETURN(bytes, open_notes(*own_, record, bytes));
   Values values;
   cache::FieldReader reader(bytes);
   while (reader.ok() && !reader.done()) {

@@ -64,6 +64,7 @@ SharedTier::Link::Link(const SharedTierSetup& setup, const SharedSigner& signer,
       records(remote, sharding),
       peers(remote, records, store, plans, trust_of(setup.options, signer), setup.options.claim_ms),
       notes(remote, store, signer),
+      measurements(remote, store, signer),
       questions(clock, setup.options.wait_ms) {}
 
 SharedTier::SharedTier(const SharedTierSetup& setup, const SharedSigner& signer,
@@ -94,6 +95,7 @@ Status SharedTier::begin() {
   revocations_.read_ns = clock_.now_ns();
   auto usages = link_->notes.pull();
   if (usages.ok()) adopt(*usages);
+  if (sharding_ != nullptr) take_measurements();
   LFARM_ASSIGN_OR_RETURN(std::vector<Digest> ids, store_.revocations());
   if (!ids.empty()) publish(std::move(ids));
   return {};
@@ -238,6 +240,21 @@ void SharedTier::apply(const PeerPlans::News& news) {
   }
   if (revoked.ok()) link_->peers.note_applied(news);
   revocations_.has_unpublished = revocations_.has_unpublished || news.own_is_short;
+}
+
+// What a migration has left, in the background, where this coordinator's store has measured
+// nothing.
+void SharedTier::take_measurements() {
+  push([this] {
+    auto stats = store_.stats();
+    if (!stats.ok() || stats->measurements.count != 0) return;
+    auto taken = link_->measurements.take();
+    if (!taken.ok()) {
+      common::log_warning(cat("kernels are measured again: ", taken.error().message));
+    } else if (taken->copied != 0) {
+      common::log_info(cat("took ", taken->copied, " measurements of kernels from the engine"));
+    }
+  });
 }
 
 void SharedTier::look_for_revocations() {

@@ -21,6 +21,7 @@
 #include "coordinator/service/sharing/plan_records.h"
 #include "coordinator/service/sharing/replica_notes.h"
 #include "coordinator/service/sharing/shard_preparation.h"
+#include "coordinator/service/sharing/shared_measurements.h"
 #include "coordinator/service/sharing/shared_questions.h"
 #include "coordinator/service/signing/signer.h"
 
@@ -123,6 +124,7 @@ class SharedTier {
     PlanRecords records;
     PeerPlans peers;
     ReplicaNotes notes;
+    SharedMeasurements measurements;
     SharedQuestions questions;
     Background pushing{1};
   };
@@ -138,6 +140,7 @@ class SharedTier {
   void push(std::function<void()> work);
   void publish(std::vector<common::Digest> ids);
   void look_for_revocations();
+  void take_measurements();
   void apply(const PeerPlans::News& news);
   void leave_notes();
   void adopt(const ReplicaNotes::Usages& usages);

@@ -36,6 +36,10 @@ struct Candidate : CandidateFacts {
   common::SharedBytes graph_bytes;
 
   ResultKey key() const { return {kind, fingerprint}; }
+  // Whether it is a whole program that a plan may be made of.
+  bool may_become_plan() const {
+    return kind == common::TaskKind::kBaseline || kind == common::TaskKind::kFinalist;
+  }
 };
 
 }  // namespace coordinator::service

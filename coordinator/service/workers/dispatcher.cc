@@ -80,6 +80,7 @@ void Dispatcher::add_task(TaskSpec spec) {
   event.run_limit_ms = options_.run_limit_ms;
   event.fingerprint = fingerprint;
   event.payload = id;
+  event.only = spec.only_build_at;
   event.first_epoch = numbers_.first_epoch();
   by_job_[spec.job].insert(id);
   Open task{std::move(spec)};
@@ -170,9 +171,14 @@ void Dispatcher::on(const farm::SendTask& action) {
   message.lease = {action.task, action.epoch};
   message.attempt = action.attempt;
   message.deadline_ms = static_cast<uint32_t>(limit_ms);
-  message.payload = task.spec.candidate->payload;
-  message.blobs = {task.spec.candidate->graph};
+  const Candidate& candidate = *task.spec.candidate;
+  message.payload = candidate.payload;
   message.job = action.job;
+  message.only_build = task.spec.only_build_at != 0;
+  if (!message.only_build) message.blobs = {candidate.graph};
+  task.is_reproducible =
+      message.only_build || (candidate.may_become_plan() && workers_->has_twin(action.worker));
+  message.reproducible = task.is_reproducible;
   workers_->send_task(action.worker, message);
 }
 
@@ -282,8 +288,9 @@ void Dispatcher::end_task(farm::TaskId id, CandidateResult result) {
   meters_.task_ended(result.outcome, result.report, result.spans);
   end_lease(task, "result");
   task.times.ended_ns = clock_.now_ns();
-  TaskDone done{task.spec.job, std::move(task.spec.candidate), std::move(result), worker_ns(task),
-                std::move(task.times)};
+  TaskDone done{task.spec.job,       std::move(task.spec.candidate), std::move(result),
+                worker_ns(task),     std::move(task.times),          task.spec.only_build_at != 0,
+                task.is_reproducible};
   by_job_[done.job].erase(id);
   tasks_.erase(found);
   done_.push_back(std::move(done));

@@ -26,6 +26,8 @@ struct TaskSpec {
   farm::JobId job = 0;
   std::string target;
   std::shared_ptr<const Candidate> candidate;
+  // Where not 0: compile the program, reproducibly, and run nothing; this worker alone may have it.
+  farm::WorkerId only_build_at = 0;
 };
 
 // How a task ended. Exactly one comes for each task of a job that is not cancelled.
@@ -35,6 +37,8 @@ struct TaskDone {
   CandidateResult result;
   int64_t worker_ns = 0;  // of workers' time that the task took
   TaskTimes times;
+  bool is_only_build = false;
+  bool is_reproducible = false;  // the worker was asked to compile it so
 };
 
 // Carries the scheduler's wishes to the workers. Implementations may feed the dispatcher.
@@ -49,6 +53,8 @@ class WorkerLink {
   virtual std::string name(farm::WorkerId worker) const = 0;
   // Tasks that the worker holds at once, and that share its time.
   virtual uint32_t slots_of(farm::WorkerId) const { return 1; }
+  // Whether another worker would make the same objects of a program that both compile reproducibly.
+  virtual bool has_twin(farm::WorkerId) const { return false; }
 };
 
 // Learns how tasks end. Implementations may add and cancel tasks.
@@ -118,6 +124,7 @@ class Dispatcher {
     int64_t sent_ns = 0;   // since when it has been with a worker
     uint32_t shares = 1;   // tasks that share that worker's time
     int64_t spent_ns = 0;  // by earlier workers
+    bool is_reproducible = false;
     TaskTimes times = {};
   };
   // Of events that wait.

@@ -66,9 +66,8 @@ bool Workers::hello(const std::string& peer, const std::string& address,
   WorkerSession& session = found->second;
   if (session.peer != peer) move_to(session, peer);
   session.address = address;
-  session.build = hello.build;
-  if (!returns || session.toolchain != hello.toolchain) ++changes_;
-  session.toolchain = hello.toolchain;
+  if (!returns || session.software.toolchain != hello.toolchain) ++changes_;
+  session.software = {hello.build, hello.toolchain, hello.reproducible};
   session.slots_offered = hello.slots;
   // Its credits were told to another connection; what it holds it still holds.
   session.slots = std::min<uint32_t>(static_cast<uint32_t>(session.leases.size()), hello.slots);
@@ -201,6 +200,18 @@ void Workers::drop(const std::string& peer) {
   dispatcher_.feed(farm::WorkerGone{id, incarnation, false});
 }
 
+void Workers::expel(const std::string& name, const std::string& why) {
+  auto who = known_.find(name);
+  auto found = who == known_.end() ? by_id_.end() : by_id_.find(who->second.id);
+  if (found == by_id_.end()) return;
+  std::string peer = found->second.peer;
+  uint64_t incarnation = found->second.incarnation;
+  farm::WorkerId id = who->second.id;
+  remove(id);
+  dispatcher_.feed(farm::WorkerGone{id, incarnation, false});
+  outbox_.refuse(peer, common::Code::kVerification, why);
+}
+
 size_t Workers::slots(const std::string& target, const std::string& machine) const {
   size_t sum = 0;
   for (const auto& [id, session] : by_id_) {
@@ -238,9 +249,34 @@ uint32_t Workers::slots_of(farm::WorkerId worker) const {
   return found == by_id_.end() ? 1 : found->second.slots_offered;
 }
 
+bool Workers::has_twin(farm::WorkerId worker) const {
+  auto found = by_id_.find(worker);
+  if (found == by_id_.end()) return false;
+  auto make = found->second.make();
+  return make && twin(*make, {found->second.name}) != nullptr;
+}
+
+std::optional<WorkerMake> Workers::make_of(const std::string& name) const {
+  auto who = known_.find(name);
+  if (who == known_.end()) return std::nullopt;
+  auto found = by_id_.find(who->second.id);
+  return found == by_id_.end() ? std::nullopt : found->second.make();
+}
+
+const WorkerSession* Workers::twin(const WorkerMake& make,
+                                   const std::set<std::string>& others) const {
+  const WorkerSession* best = nullptr;
+  auto load = [](const WorkerSession& one) { return std::pair(one.leases.size(), one.name); };
+  for (const auto& [id, session] : by_id_) {
+    if (others.contains(session.name) || session.make() != make) continue;
+    if (best == nullptr || load(session) < load(*best)) best = &session;
+  }
+  return best;
+}
+
 std::string Workers::toolchain_of(const std::string& name) const {
   for (const auto& [id, session] : by_id_) {
-    if (session.name == name) return session.toolchain;
+    if (session.name == name) return session.software.toolchain;
   }
   return {};
 }
@@ -249,7 +285,8 @@ std::set<std::string> Workers::toolchains(const std::string& target,
                                           const std::string& machine) const {
   std::set<std::string> found;
   for (const auto& [id, session] : by_id_) {
-    if (session.target == target && session.machine == machine) found.insert(session.toolchain);
+    if (session.target == target && session.machine == machine)
+      found.insert(session.software.toolchain);
   }
   return found;
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -16,6 +17,23 @@
 
 namespace coordinator::service {
 
+// What machine code follows from beside the program: workers of one make that compile it
+// reproducibly make the same objects.
+struct WorkerMake {
+  std::string target;
+  std::string machine;  // class: compilers tune code for the processor that they run on
+  std::string build;    // of the worker, for its code generator
+  std::string toolchain;
+  friend bool operator==(const WorkerMake&, const WorkerMake&) = default;
+};
+
+// What compiles at a worker.
+struct WorkerSoftware {
+  std::string build;  // lfarm's version
+  std::string toolchain;
+  bool is_reproducible = false;  // see common::WorkerHello
+};
+
 struct WorkerSession {
   std::string name;  // the worker's id on the wire
   farm::WorkerId id = 0;
@@ -24,8 +42,7 @@ struct WorkerSession {
   std::string target;
   std::string machine;  // class; empty: the worker does not say
   std::string address;
-  std::string build;
-  std::string toolchain;
+  WorkerSoftware software;
   uint32_t slots_offered = 0;
   // Leases it is willing to hold now: those it holds and its credits. Credits and results move it,
   // so that a worker that withholds credit gets no work.
@@ -39,6 +56,12 @@ struct WorkerSession {
   std::set<common::TaskLease> foreign;
   uint64_t tasks_done = 0;
   int64_t since_ns = 0;
+
+  // Empty when the worker does not compile reproducibly.
+  std::optional<WorkerMake> make() const {
+    if (!software.is_reproducible) return std::nullopt;
+    return WorkerMake{target, machine, software.build, software.toolchain};
+  }
 };
 
 // Not thread-safe.
@@ -59,6 +82,8 @@ class Workers final : public WorkerLink {
   void on(const std::string& peer, const common::WorkerBye& message);
   // The peer, if it is a worker, is not one any more; what it held goes to others.
   void drop(const std::string& peer);
+  // The same of the worker of that name, which is told why.
+  void expel(const std::string& name, const std::string& why);
 
   // Leases that workers of the target and machine class are willing to hold together, held ones
   // included.
@@ -91,6 +116,11 @@ class Workers final : public WorkerLink {
   void refused(farm::WorkerId worker, farm::Refusal refusal) override;
   std::string name(farm::WorkerId worker) const override;
   uint32_t slots_of(farm::WorkerId worker) const override;
+  bool has_twin(farm::WorkerId worker) const override;
+  // Empty when it is not connected.
+  std::optional<WorkerMake> make_of(const std::string& name) const;
+  // The least loaded worker of this make whose name is not among `others`; null when there is none.
+  const WorkerSession* twin(const WorkerMake& make, const std::set<std::string>& others) const;
   // What the worker of that name says it compiles with; empty when it is not connected.
   std::string toolchain_of(const std::string& name) const;
   // Of all workers of the target and machine class.

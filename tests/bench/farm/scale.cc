@@ -1,10 +1,11 @@
 // scale --plans N --measurements M [--state DIR]: what a farm's store answers with, and how soon,
-// when it holds that many of them, each with a small kernel.
+// when it holds that many of them, each with a small kernel. With --engine it is the store of
+// several coordinators (scale_engine.h).
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <exception>
 #include <nlohmann/json.hpp>
-#include <stdexcept>
 
 #include "cache/store/store.h"
 #include "common/base/cat.h"
@@ -12,6 +13,8 @@
 #include "common/base/files.h"
 #include "common/base/random.h"
 #include "tests/bench/bench.h"
+#include "tests/bench/farm/scale_engine.h"
+#include "tests/bench/farm/timed.h"
 
 namespace bench {
 namespace {
@@ -24,17 +27,8 @@ struct ScaleOptions {
   int64_t plans = 1'000'000;
   int64_t measurements = 10'000'000;
   size_t plan_bytes = 512;
-  std::string state;
+  std::string state, engine;
 };
-
-template <class T>
-T must(common::Result<T> result) {
-  if (!result.ok()) throw std::runtime_error(result.error().message);
-  return std::move(result).value();
-}
-void must(const common::Status& status) {
-  if (!status.ok()) throw std::runtime_error(status.error().message);
-}
 
 Digest plan_key(int64_t k) { return digest_of(cat("plan ", k)); }
 Digest plan_id(int64_t k) { return digest_of(cat("id ", k)); }
@@ -68,20 +62,6 @@ void put_measurements(cache::Store& store, const ScaleOptions& options) {
     }
     must(store.commit({&changes, 1}));
   }
-}
-
-// Milliseconds: the median and the worst of `count` calls.
-template <class Body>
-nlohmann::ordered_json timed(int count, Body&& body) {
-  common::SteadyClock clock;
-  std::vector<double> all;
-  for (int k = 0; k < count; ++k) {
-    int64_t start_ns = clock.now_ns();
-    body(k);
-    all.push_back(static_cast<double>(clock.now_ns() - start_ns) * 1e-6);
-  }
-  std::sort(all.begin(), all.end());
-  return {{"median_ms", all[all.size() / 2]}, {"worst_ms", all.back()}};
 }
 
 int run(const ScaleOptions& options) {
@@ -130,12 +110,21 @@ int run_scale(const std::vector<std::string>& arguments) {
   app.add_option("--measurements", options.measurements, "measurements")->capture_default_str();
   app.add_option("--plan-bytes", options.plan_bytes, "bytes of each plan")->capture_default_str();
   app.add_option("--state", options.state, "directory that is filled once and kept");
+  app.add_option("--engine", options.engine,
+                 "an empty server, such as redis+unix:///tmp/socket: the engine of several "
+                 "coordinators instead, without measurements");
   try {
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
-  return run(options);
+  if (options.engine.empty()) return run(options);
+  try {
+    return run_scale_engine(options.engine, options.plans, options.plan_bytes);
+  } catch (const std::exception& exception) {
+    std::fprintf(stderr, "lfarm-bench scale: %s\n", exception.what());
+    return 4;
+  }
 }
 
 }  // namespace bench

@@ -191,6 +191,50 @@ TEST_F(MigrationTest, AFarmGoesToTheEngineAndToAnotherStateDirectory) {
   EXPECT_EQ(again.there, 5U);
 }
 
+TEST_F(MigrationTest, MeasurementsOfKernelsGoToTheEngineAndToAnotherStateDirectory) {
+  auto time = [](double ns) { return cache::StoredMeasurement{ns, 7, 1'700'000'000}; };
+  constexpr int kKernels = 300;  // more than there are records
+  for (int k = 0; k < kKernels; ++k) {
+    for (const char* device : {"cpu", "cpu\tsome class"}) {
+      must(first_->store->put_measurement(digest_of(cat("kernel", k)), device, time(100 + k)));
+    }
+  }
+  EXPECT_EQ(must(migrate(*first_, true)).measurements.copied, 2U * kKernels);
+  EXPECT_EQ(must(migrate(*first_, true)).measurements.copied, 0U) << "they were copied twice";
+  // What was measured here stays as it was, and is added to what is there.
+  must(second_->store->put_measurement(digest_of("kernel0"), "cpu", time(5)));
+  must(second_->store->put_measurement(digest_of("another"), "cpu", time(6)));
+  EXPECT_EQ(must(migrate(*second_, false)).measurements.copied, 2U * kKernels - 1);
+  EXPECT_EQ(must(migrate(*second_, true)).measurements.copied, 1U);
+  EXPECT_EQ(must(second_->store->get_measurement(digest_of("kernel0"), "cpu")), time(5));
+  EXPECT_EQ(must(second_->store->get_measurement(digest_of("kernel9"), "cpu\tsome class")),
+            time(109));
+  EXPECT_EQ(must(migrate(*first_, false)).measurements.copied, 1U);
+  EXPECT_EQ(must(first_->store->get_measurement(digest_of("another"), "cpu")), time(6));
+  EXPECT_EQ(must(first_->store->get_measurement(digest_of("kernel0"), "cpu")), time(100));
+}
+
+TEST_F(MigrationTest, MeasurementsThatTheFarmDidNotSignAreNotTaken) {
+  must(first_->store->put_measurement(digest_of("kernel"), "cpu", {1'000, 7, 1'700'000'000}));
+  must(migrate(*first_, true));
+  const Digest place = common::Hasher()
+                           .text("measurements")
+                           .data(key_.public_key())
+                           .u64(static_cast<uint64_t>(digest_of("kernel").bytes[0]))
+                           .finish();
+  const std::string name = cat("lfarm:1:measurements:", place.hex());
+  ASSERT_EQ(redis_->ask({"EXISTS", name}).integer, 1);
+  std::string bytes = redis_->ask({"GET", name}).text;
+  bytes.back() ^= 1;
+  redis_->ask({"SET", name, bytes});
+  auto refused = migrate(*second_, false);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, common::Code::kCorrupt);
+  // The farm's own are written anew.
+  EXPECT_EQ(must(migrate(*first_, true)).measurements.copied, 1U);
+  EXPECT_EQ(must(migrate(*second_, false)).measurements.copied, 1U);
+}
+
 TEST_F(MigrationTest, OneThatWasCutOffGoesOn) {
   for (int k = 0; k < kPlans; ++k) first_->keep(k, 1'000);
   first_->open_job(7, 100, 3);

@@ -111,6 +111,7 @@ FakeWorker::FakeWorker(const std::string& endpoint, std::string name, std::strin
       target_(std::move(target)),
       toolchain_(std::move(machine.toolchain)),
       machine_(std::move(machine.machine)),
+      reproducible_(machine.reproducible),
       slots_(slots) {
   say_hello();
 }
@@ -119,7 +120,7 @@ void FakeWorker::say_hello() {
   const common::ProtocolRange& protocol = socket().protocol();
   socket().speak(protocol.min);
   send(common::WorkerHello{name_, target_, slots_, protocol.min, "test", protocol.max, toolchain_,
-                           machine_});
+                           machine_, reproducible_});
 }
 
 void FakeWorker::tend() {

@@ -74,6 +74,7 @@ class FakeClient final : public FakePeer {
 struct FakeMachine {
   std::string machine;  // class
   std::string toolchain = {};
+  bool reproducible = false;
 };
 
 // Answers each task as the agent of a real worker would, in no time.
@@ -119,6 +120,7 @@ class FakeWorker final : public FakePeer {
   common::TaskReport report(const common::Task& task);
 
   std::string name_, target_, toolchain_, machine_;
+  bool reproducible_;
   uint32_t slots_;
   uint64_t connections_ = 0;
   int64_t next_heartbeat_ns_ = 0;

@@ -20,6 +20,7 @@ namespace {
 
 using worker::build_plan;
 using worker::BuiltPlan;
+using worker::Grouping;
 using worker::KernelCache;
 
 Kernel unary_kernel(UnaryOp op) {
@@ -302,6 +303,63 @@ TEST(BuildPlan, ManyKernelsAreSharedOutToACompilerThatTakesSeveralTexts) {
   auto again = build_plan(chain(ops), generator, compiler, cache);
   ASSERT_TRUE(again.ok());
   EXPECT_EQ(compiler.texts().size(), 3u) << "what is cached was compiled again";
+}
+
+std::vector<UnaryOp> many_operations() {
+  return {UnaryOp::kNeg,  UnaryOp::kAbs,  UnaryOp::kExp,   UnaryOp::kExp2,
+          UnaryOp::kLog,  UnaryOp::kLog2, UnaryOp::kSqrt,  UnaryOp::kRsqrt,
+          UnaryOp::kTanh, UnaryOp::kSin,  UnaryOp::kRecip, UnaryOp::kCos};
+}
+
+// Two workers: one has compiled other programs before and takes eight texts at once.
+TEST(BuildPlan, ByOrderTheObjectsFollowFromTheProgramAlone) {
+  worker::CpuCodeGenerator generator;
+  ListingCompiler one(1, 1), eight(8, 1);
+  KernelCache empty, used;
+  std::vector<UnaryOp> ops = many_operations();
+  Program program = chain(ops);
+  auto any = build_plan(program, generator, eight, used);
+  ASSERT_TRUE(any.ok()) << any.error().message;
+  ASSERT_TRUE(build_plan(chain({UnaryOp::kSin, UnaryOp::kCos}), generator, eight, used, 120'000,
+                         Grouping::kByOrder)
+                  .ok());
+  auto first = build_plan(program, generator, one, empty, 120'000, Grouping::kByOrder);
+  auto second = build_plan(program, generator, eight, used, 120'000, Grouping::kByOrder);
+  ASSERT_TRUE(first.ok() && second.ok());
+  EXPECT_TRUE(verify(first->plan).ok());
+  ASSERT_EQ(first->plan.kernels.size(), second->plan.kernels.size());
+  auto object = [](const worker::BuiltPlan& built, size_t kernel) {
+    return built.plan.objects[static_cast<size_t>(built.plan.kernels[kernel].object)];
+  };
+  for (size_t k = 0; k < first->plan.kernels.size(); ++k) {
+    EXPECT_EQ(object(*first, k), object(*second, k)) << "kernel " << k;
+    std::string text(as_text(*first->objects[object(*first, k)]));
+    EXPECT_NE(text.find(first->plan.kernels[k].entry.name), std::string::npos);
+  }
+  // What was compiled so is found again as it is.
+  size_t texts = one.texts().size();
+  auto again = build_plan(program, generator, one, empty, 120'000, Grouping::kByOrder);
+  ASSERT_TRUE(again.ok());
+  EXPECT_EQ(one.texts().size(), texts);
+  EXPECT_EQ(again->plan.objects, first->plan.objects);
+  EXPECT_TRUE(again->kernels[0].cached);
+  EXPECT_NE(again->objects[again->plan.objects[0]], nullptr);
+  // And by programs that take any object.
+  ASSERT_TRUE(build_plan(program, generator, one, empty).ok());
+  EXPECT_EQ(one.texts().size(), texts);
+}
+
+// Its directory, its process and the time leave no mark on an object.
+TEST(BuildPlan, TheSameTextIsCompiledToTheSameBytes) {
+  worker::CpuCodeGenerator generator;
+  Program program = chain(many_operations());
+  KernelCache here, there;
+  auto first = build_plan(program, generator, shared_compiler(), here, 120'000, Grouping::kByOrder);
+  auto second =
+      build_plan(program, generator, shared_compiler(), there, 120'000, Grouping::kByOrder);
+  ASSERT_TRUE(first.ok() && second.ok());
+  EXPECT_FALSE(second->kernels[0].cached) << "nothing was compiled";
+  EXPECT_EQ(first->plan.objects, second->plan.objects);
 }
 
 TEST(BuildPlan, AFewKernelsAreOneText) {

@@ -31,6 +31,49 @@ TEST(Farm, SendsATaskToAWorkerOfItsTargetAndCommitsItsResult) {
   EXPECT_EQ(farm.scheduler.stats().tasks_open, 0u);
 }
 
+TEST(Farm, ATaskForOneWorkerWaitsForItAlone) {
+  Farm farm;
+  farm.job(1);
+  farm.hello(1);
+  farm.hello(2);
+  farm.task(1);
+  farm.task(2);  // both are busy
+  TaskAdded added;
+  added.task = 3;
+  added.job = 1;
+  added.target = "cpu";
+  added.run_limit_ms = 1000;
+  added.payload = 1003;
+  added.only = 2;
+  EXPECT_EQ(count<SendTask>(farm.on(added)), 0u);
+  EXPECT_EQ(count<SendTask>(farm.result(1, 1, 1)), 0u) << "another worker has it";
+  EXPECT_EQ(count<SendTask>(farm.pass(12'000, {{1, {}}, {2, {{2, 1, false}}}})), 0u);
+  auto sent = only<SendTask>(farm.result(2, 2, 1));
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].task, 3u);
+  EXPECT_EQ(sent[0].worker, 2u);
+  // A failure of the worker's own brings it there again.
+  auto again = only<SendTask>(farm.result(2, 3, sent[0].epoch, TaskOutcome::kInfra));
+  ASSERT_EQ(again.size(), 1u);
+  EXPECT_EQ(again[0].worker, 2u);
+}
+
+TEST(Farm, ATaskForAWorkerThatIsGoneHoldsUpNoOther) {
+  Farm farm;
+  farm.job(1);
+  farm.hello(1);
+  TaskAdded added;
+  added.task = 1;
+  added.job = 1;
+  added.target = "cpu";
+  added.run_limit_ms = 1000;
+  added.only = 9;
+  EXPECT_EQ(count<SendTask>(farm.on(added)), 0u);
+  EXPECT_EQ(count<SendTask>(farm.task(2)), 1u);
+  farm.on(TaskWithdrawn{1});
+  EXPECT_EQ(farm.scheduler.stats().tasks_open, 1u);
+}
+
 TEST(Farm, NeverExceedsTheSlotsOfferedAndFollowsTheirChanges) {
   Farm farm;
   farm.job(1);

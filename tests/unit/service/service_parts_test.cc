@@ -296,6 +296,7 @@ TEST_F(JournalTest, ClosedJournalsStayForReplaysUpToABound) {
   end.submitter = "key";
   end.toolchain = "clang";
   end.machine = "a class";
+  end.second_worker = "w2";
   end.rerun = right().report;
   end.plan_id = common::digest_of("signed");
   for (farm::JobId id : {9, 7, 10}) ASSERT_TRUE(journal_end(*store_, id, end, 2).ok());
@@ -307,6 +308,7 @@ TEST_F(JournalTest, ClosedJournalsStayForReplaysUpToABound) {
   ASSERT_TRUE(back.ok()) << back.error().message;
   EXPECT_EQ(back->plan, end.plan);
   EXPECT_EQ(back->plan_id, end.plan_id);
+  EXPECT_EQ(back->second_worker, end.second_worker);
   EXPECT_EQ(back->farm, end.farm);
   EXPECT_EQ(back->created_ns, 99);
   EXPECT_EQ(back->tenant, "team");

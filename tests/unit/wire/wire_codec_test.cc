@@ -47,8 +47,8 @@ class Maker {
   Message make(size_t kind) {
     switch (kind) {
       case 0:
-        return WorkerHello{name(), name(),   small(kSlotsMax), small(9),
-                           name(), small(9), name(),           name()};
+        return WorkerHello{name(), name(), small(kSlotsMax),     small(9), name(), small(9),
+                           name(), name(), random_.below(2) == 1};
       case 1:
         return Credit{small(kSlotsMax)};
       case 2: {
@@ -75,7 +75,8 @@ class Maker {
         return m;
       }
       case 7:
-        return Task{lease(), small(9), small(kDeadlineMsMax), bytes(5000), digests(), number()};
+        return Task{lease(),   small(9), small(kDeadlineMsMax), bytes(5000),
+                    digests(), number(), random_.below(2) == 1, random_.below(2) == 1};
       case 8:
         return Revoke{lease()};
       case 9:

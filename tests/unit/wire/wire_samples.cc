@@ -160,6 +160,7 @@ Plan sample_plan() {
                      .worker = "worker-7",
                      .machine = "AMD EPYC 7763, L2 512 KiB, L3 32 MiB, 2 threads",
                      .toolchain = "clang 14",
+                     .second_worker = "worker-8",
                      .tenant = "team-a",
                      .submitter = "0123456789ab",
                      .origin = {digest_of("origin"), {}, "farm-2", "0"}};

@@ -127,6 +127,26 @@ class PipelineTest : public testing::Test {
   std::vector<JobResult> results_;
 };
 
+TEST_F(PipelineTest, ATaskMayAskForTheObjectsAlone) {
+  common::TaskPayload payload;
+  payload.graph = common::digest_of(graph_);
+  payload.program = program(common::UnaryOp::kExp);
+  Job job;
+  job.lease = {1, 1};
+  job.payload = common::encode_task_payload(payload);
+  job.deadline_ns = common::SteadyClock().now_ns() + int64_t{600'000'000'000};
+  job.is_reproducible = job.is_only_build = true;  // and no graph comes with it
+  pipeline_->submit(std::move(job));
+  JobResult result = next();
+  ASSERT_EQ(result.message.outcome, TaskOutcome::kOk) << result.message.message;
+  auto report = common::decode_task_report(result.message.report);
+  ASSERT_TRUE(report.ok()) << report.error().message;
+  EXPECT_EQ(report->kernels.size(), 2u);
+  EXPECT_EQ(report->kernels_compiled, 2u);
+  EXPECT_EQ(report->runs, 0u);
+  for (const common::Digest& digest : report->objects) EXPECT_EQ(result.blobs.count(digest), 1u);
+}
+
 TEST_F(PipelineTest, ATaskBecomesAReportWithItsObjects) {
   submit(1, program(common::UnaryOp::kExp));
   JobResult result = next();

@@ -48,16 +48,22 @@ std::vector<uint64_t> kernel_times(const common::Plan& plan, const std::vector<u
   return total;
 }
 
-common::TaskReport report_of(const BuiltPlan& built, const ProfileReply& reply) {
+// What is known before anything ran.
+common::TaskReport report_of(const BuiltPlan& built) {
   common::TaskReport report;
   report.kernels = built.plan.kernels;
   report.objects = built.plan.objects;
+  report.compile_ms = built.compile_ms;
+  for (const KernelBuild& kernel : built.kernels) report.kernels_compiled += !kernel.cached;
+  return report;
+}
+
+common::TaskReport report_of(const BuiltPlan& built, const ProfileReply& reply) {
+  common::TaskReport report = report_of(built);
   report.kernel_ns = kernel_times(built.plan, reply.measured.call_ns);
   report.total_ns = reply.measured.total_ns;
   report.spread_ns = reply.measured.spread_ns;
   report.runs = reply.measured.runs;
-  report.compile_ms = built.compile_ms;
-  for (const KernelBuild& kernel : built.kernels) report.kernels_compiled += !kernel.cached;
   report.max_error = reply.max_error;
   report.rivals = reply.rivals;
   report.disturbed = reply.measured.disturbed;
@@ -66,6 +72,18 @@ common::TaskReport report_of(const BuiltPlan& built, const ProfileReply& reply) 
                       static_cast<int64_t>(reply.measure_ms), " ms; weights prepared in ",
                       reply.prepare_ms, " ms");
   return report;
+}
+
+// The result of a plan that was built and, unless only that was asked for, right.
+JobResult reported(const TaskLease& lease, BuiltPlan& built, const common::TaskReport& report) {
+  JobResult result = ended(lease, TaskOutcome::kOk, "");
+  result.message.report = common::encode_task_report(report);
+  if (result.message.report.size() > common::kPayloadBytesMax) {
+    return ended(lease, TaskOutcome::kInfra, "the report is too large to be sent");
+  }
+  result.message.blobs = built.plan.objects;
+  result.blobs = std::move(built.objects);
+  return result;
 }
 
 }  // namespace
@@ -110,14 +128,16 @@ std::unique_ptr<CompiledJob> LocalPipeline::compile(WaitingJob waiting) {
   TaskSpans spans(job.received_ns);
   spans.add("fetch", job.received_ns, waiting.since_ns);
   spans.add("wait", waiting.since_ns, start_ns);
-  auto refuse = [&](TaskOutcome outcome, const std::string& message) {
-    JobResult result = ended(job.lease, outcome, message);
+  auto deliver = [&](JobResult result) {
     int64_t now_ns = clock_.now_ns();
     result.message.busy_ms = static_cast<double>(now_ns - start_ns) * 1e-6;
     spans.add("compile", start_ns, now_ns);
     result.message.spans = spans.take();
     jobs_.deliver(std::move(result));
     return nullptr;
+  };
+  auto refuse = [&](TaskOutcome outcome, std::string message) {
+    return deliver(ended(job.lease, outcome, std::move(message)));
   };
   auto payload = common::decode_task_payload(job.payload);
   if (!payload.ok()) return refuse(TaskOutcome::kInfra, payload.error().message);
@@ -131,17 +151,19 @@ std::unique_ptr<CompiledJob> LocalPipeline::compile(WaitingJob waiting) {
   common::add_nests(compiled->payload.program, machine);
   for (common::Program& rival : compiled->payload.rivals) common::add_nests(rival, machine);
   compiled->graph = job.blobs[compiled->payload.graph];
-  if (!compiled->graph) {
+  if (!compiled->graph && !job.is_only_build) {
     return refuse(TaskOutcome::kInfra, "the task does not name its graph among its blobs");
   }
   int timeout_ms = compile_limit_ms(left_ms(job.deadline_ns));
   auto build = [&](const common::Program& program) -> common::Result<BuiltPlan> {
-    auto built = build_plan(program, *generator_, *compiler_, cache_, timeout_ms);
+    auto built = build_plan(program, *generator_, *compiler_, cache_, timeout_ms,
+                            job.is_reproducible ? Grouping::kByOrder : Grouping::kAny);
     if (built.ok()) built->plan.key.target = options_.target;
     return built;
   };
   auto built = build(compiled->payload.program);
   if (!built.ok()) return refuse(build_outcome(built.error().code), built.error().message);
+  if (job.is_only_build) return deliver(reported(job.lease, *built, report_of(*built)));
   compiled->built = std::move(built).value();
   for (const common::Program& rival : compiled->payload.rivals) {
     built = build(rival);
@@ -207,14 +229,7 @@ JobResult LocalPipeline::run(ExecutorClient& executor, CompiledJob& job, Profile
   }
   if (reply.outcome != TaskOutcome::kOk) return ended(job.lease, reply.outcome, reply.message);
 
-  JobResult result = ended(job.lease, TaskOutcome::kOk, "");
-  result.message.report = common::encode_task_report(report_of(job.built, reply));
-  if (result.message.report.size() > common::kPayloadBytesMax) {
-    return ended(job.lease, TaskOutcome::kInfra, "the report is too large to be sent");
-  }
-  result.message.blobs = job.built.plan.objects;
-  result.blobs = std::move(job.built.objects);
-  return result;
+  return reported(job.lease, job.built, report_of(job.built, reply));
 }
 
 }  // namespace worker

@@ -17,8 +17,10 @@ struct Job {
   common::TaskLease lease;
   common::Bytes payload;  // encoded TaskPayload
   std::map<common::Digest, common::SharedBytes> blobs;
-  int64_t received_ns = 0;  // on the steady clock
-  int64_t deadline_ns = 0;  // the answer must be out by then
+  int64_t received_ns = 0;       // on the steady clock
+  int64_t deadline_ns = 0;       // the answer must be out by then
+  bool is_reproducible = false;  // as of common::Task
+  bool is_only_build = false;
 };
 
 struct JobResult {
