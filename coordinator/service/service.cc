@@ -118,7 +118,9 @@ struct Farm {
   Farm(const ServiceOptions& options, const common::Incarnation& incarnation, cache::Store& store,
        Outbox& outbox, const common::Clock& clock)
       : blobs(options.limits.graph_bytes_max),
-        dispatcher({options.farm, incarnation, options.times.run_limit_ms}, clock, store, meters),
+        dispatcher({options.farm, incarnation, options.times.run_limit_ms,
+                    !options.listen.starts_with("ipc://")},
+                   clock, store, meters),
         workers(dispatcher, outbox, clock, options.times.heartbeat_ms) {}
   Meters meters;
   BlobTable blobs;

@@ -176,8 +176,9 @@ void Dispatcher::on(const farm::SendTask& action) {
   message.job = action.job;
   message.only_build = task.spec.only_build_at != 0;
   if (!message.only_build) message.blobs = {candidate.graph};
-  task.is_reproducible =
-      message.only_build || (candidate.may_become_plan() && workers_->has_twin(action.worker));
+  bool is_compared = candidate.may_become_plan() && options_.has_second_builds &&
+                     workers_->has_twin(action.worker);
+  task.is_reproducible = message.only_build || is_compared;
   message.reproducible = task.is_reproducible;
   workers_->send_task(action.worker, message);
 }

@@ -86,6 +86,9 @@ struct DispatcherOptions {
   farm::Config farm;
   common::Incarnation incarnation;  // of the coordinator
   int64_t run_limit_ms = 0;
+  // Whether a second worker compiles what may become a plan. Workers of one user on one machine
+  // would vouch for each other alone.
+  bool has_second_builds = true;
 };
 
 // Not thread-safe. Reentrant: what is fed from within a callback takes effect after it.

@@ -164,6 +164,18 @@ TEST_F(SecondBuildTest, OfThreeThatDifferNoneIsSentAway) {
   for (const auto& worker : workers_) EXPECT_EQ(worker->refusals, 0u);
 }
 
+// Who could change one of them could change both, and users wait for the plan.
+TEST_F(SecondBuildTest, WorkersOfOneMachineDoNotVouchForEachOther) {
+  options_.listen = "ipc://" + options_.state + ".socket";
+  start();
+  join("w1");
+  FakeWorker& second = join("w2");
+  submit();
+  ASSERT_NE(client_->plan(), nullptr) << failure();
+  EXPECT_EQ(plan().provenance.second_worker, "");
+  EXPECT_EQ(second.tasks.size(), 0u);
+}
+
 TEST_F(SecondBuildTest, AWorkerThatCannotCompileSaysNothing) {
   start();
   join("w1");
