@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/base/cat.h"
+#include "common/cost/loop_time.h"
 #include "common/ir/nest/reduction_fusion.h"
 #include "common/ir/nest/transformations.h"
 #include "common/schedule/independent_reductions.h"
@@ -14,10 +15,11 @@ constexpr int kMaxTrials = 40;
 // Enough units for any number of threads to share evenly.
 constexpr int64_t kEnoughUnits = 64;
 
-// The result of lowering a nest once: its cost, and the facts from which better nests are derived.
+// The result of lowering a nest once: what it is expected to take, and the facts from which better
+// nests are derived.
 struct Trial {
   LoopNest used;  // without what made no difference
-  double work = 0;
+  double ns = 0;
   std::vector<CodeWriter::Division> divided;
   std::vector<NestAdvice> advice;
   std::vector<EmittedReduction> reductions;
@@ -41,8 +43,13 @@ struct Draft {
 
 class CpuNestSearch {
  public:
-  CpuNestSearch(const Graph& body, const Schedule& schedule, const CpuNestOptions& options)
-      : body_(body), schedule_(schedule), options_(options), groups_(group_outputs(body)) {}
+  CpuNestSearch(const Graph& body, const Schedule& schedule, const VectorTerms& terms,
+                const CpuNestOptions& options)
+      : body_(body),
+        schedule_(schedule),
+        terms_(terms),
+        options_(options),
+        groups_(group_outputs(body)) {}
 
   Result<LoopNest> run() {
     draft_.nest = plain_loops(body_);
@@ -104,8 +111,12 @@ class CpuNestSearch {
     LoopNest nest = with_grid(draft);
     CpuLoops loops(body_, nest, options_.context);
     LFARM_RETURN_IF_ERROR(loops.run());
-    return Trial{loops.used(),   loops.writer().work(),        loops.writer().divided(),
-                 loops.advice(), loops.emitter().reductions(), loops.emitter().row_uses()};
+    return Trial{loops.used(),
+                 loops_ns(loops.writer().loop_work(), terms_),
+                 loops.writer().divided(),
+                 loops.advice(),
+                 loops.emitter().reductions(),
+                 loops.emitter().row_uses()};
   }
 
   void move_inside(int axis) {
@@ -121,11 +132,11 @@ class CpuNestSearch {
     draft_.nest.shared = *reorder_loops(draft_.nest.shared, order);
   }
 
-  // Adopts the nest when its code costs less.
+  // Adopts the nest when its code is expected to take less.
   bool accept(const Draft& draft, double wanted = 0.999) {
     if (trials_ >= kMaxTrials) return false;
     auto trial = attempt(draft);
-    if (!trial.ok() || trial->work >= best_.work * wanted) return false;
+    if (!trial.ok() || trial->ns >= best_.ns * wanted) return false;
     draft_ = draft;
     best_ = std::move(*trial);
     return true;
@@ -254,6 +265,7 @@ class CpuNestSearch {
 
   const Graph& body_;
   const Schedule& schedule_;
+  const VectorTerms& terms_;
   const CpuNestOptions& options_;
   const std::vector<OutputGroup> groups_;
   Draft draft_;
@@ -264,8 +276,8 @@ class CpuNestSearch {
 }  // namespace
 
 Result<LoopNest> choose_cpu_nest(const Graph& body, const Schedule& schedule,
-                                 const CpuNestOptions& options) {
-  return CpuNestSearch(body, schedule, options).run();
+                                 const VectorTerms& terms, const CpuNestOptions& options) {
+  return CpuNestSearch(body, schedule, terms, options).run();
 }
 
 }  // namespace common

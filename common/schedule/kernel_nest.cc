@@ -14,30 +14,30 @@ namespace common {
 namespace {
 
 // What follows from a tile's product, which is in memory.
-Result<LoopNest> epilogue_nest(const Graph& body) {
+Result<LoopNest> epilogue_nest(const Graph& body, const VectorTerms& terms) {
   CpuNestOptions options;
   options.context = epilogue_context(body);
-  LFARM_ASSIGN_OR_RETURN(LoopNest nest, choose_cpu_nest(body, {}, options));
+  LFARM_ASSIGN_OR_RETURN(LoopNest nest, choose_cpu_nest(body, {}, terms, options));
   nest.is_epilogue = true;
   return nest;
 }
 
-Result<std::optional<LoopNest>> cpu_nest(const Kernel& kernel) {
+Result<std::optional<LoopNest>> cpu_nest(const Kernel& kernel, const VectorTerms& terms) {
   CpuNestOptions options;
   if (kernel.form == Template::kTile) {
     Graph body = lower_structure(kernel.body, Kept::kContractions);
     // Rows in the order of their groups are for GPUs.
     if (has_row_order(body)) {
-      LFARM_ASSIGN_OR_RETURN(LoopNest nest,
-                             choose_cpu_nest(lower_structure(body, Kept::kNone), {}, options));
+      LFARM_ASSIGN_OR_RETURN(
+          LoopNest nest, choose_cpu_nest(lower_structure(body, Kept::kNone), {}, terms, options));
       return std::optional(std::move(nest));
     }
     if (kernel.schedule.empty() && is_skinny_product(body, &options.inner_axis)) {
-      auto nest = choose_cpu_nest(lower_structure(body, Kept::kNone), {}, options);
+      auto nest = choose_cpu_nest(lower_structure(body, Kept::kNone), {}, terms, options);
       if (nest.ok()) return std::optional(std::move(*nest));
     }
     if (template_holds(kernel)) return std::optional<LoopNest>();
-    LFARM_ASSIGN_OR_RETURN(LoopNest nest, epilogue_nest(body));
+    LFARM_ASSIGN_OR_RETURN(LoopNest nest, epilogue_nest(body, terms));
     return std::optional(std::move(nest));
   }
   if (kernel.form != Template::kLoops &&
@@ -45,7 +45,7 @@ Result<std::optional<LoopNest>> cpu_nest(const Kernel& kernel) {
     return std::optional<LoopNest>();
   }
   LFARM_ASSIGN_OR_RETURN(LoopNest nest, choose_cpu_nest(lower_structure(kernel.body, Kept::kNone),
-                                                        kernel.schedule, options));
+                                                        kernel.schedule, terms, options));
   return std::optional(std::move(nest));
 }
 
@@ -88,13 +88,15 @@ Result<std::optional<LoopNest>> gpu_nest(const Kernel& kernel, const GpuMachine&
 
 }  // namespace
 
-NestMachine::NestMachine(Machine any_such) : kind(any_such), gpu(gpu_machine_of_target({})) {}
+NestMachine::NestMachine(Machine any_such) : NestMachine(any_such, {}, {}) {}
 
 NestMachine::NestMachine(Machine kind, std::string_view target, std::string_view machine_class)
-    : kind(kind), gpu(gpu_machine_of_class(target, machine_class)) {}
+    : kind(kind),
+      gpu(gpu_machine_of_class(target, machine_class)),
+      vectors(vector_terms_of_target(target)) {}
 
 Result<std::optional<LoopNest>> kernel_nest(const Kernel& kernel, const NestMachine& machine) {
-  return is_gpu(machine.kind) ? gpu_nest(kernel, machine.gpu) : cpu_nest(kernel);
+  return is_gpu(machine.kind) ? gpu_nest(kernel, machine.gpu) : cpu_nest(kernel, machine.vectors);
 }
 
 void add_nests(Program& program, const NestMachine& machine) { NestMemo(machine).add(program); }
@@ -104,7 +106,7 @@ std::vector<LoopNest> NestMemo::part_nests(const Kernel& kernel, const Digest& f
   auto [known, is_new] = known_parts_.try_emplace(fingerprint);
   if (!is_new) return known->second;
   if (!is_gpu(machine_.kind)) {
-    auto nests = choose_cpu_part_nests(kernel);
+    auto nests = choose_cpu_part_nests(kernel, machine_.vectors);
     if (nests.ok()) known->second = std::move(*nests);
     return known->second;
   }

@@ -8,6 +8,7 @@
 
 #include "common/base/result.h"
 #include "common/cost/gpu_machine.h"
+#include "common/cost/vector_terms.h"
 #include "common/ir/llir/llir.h"
 
 namespace common {
@@ -19,7 +20,8 @@ struct NestMachine {
   // One of the target's, of this class (machine_class.h), or a typical one where that says nothing.
   NestMachine(Machine kind, std::string_view target, std::string_view machine_class);
   Machine kind;
-  GpuMachine gpu;  // of no meaning for a processor
+  GpuMachine gpu;       // of no meaning for a processor
+  VectorTerms vectors;  // of no meaning for a GPU
 };
 
 // What the schedule asks for and, where it asks for nothing, what is expected to take least on such

@@ -134,14 +134,15 @@ Result<TimedParts> choose_part_nests(const Kernel& kernel, const GpuMachine& mac
   return std::move(*best);
 }
 
-Result<std::vector<LoopNest>> choose_cpu_part_nests(const Kernel& kernel) {
+Result<std::vector<LoopNest>> choose_cpu_part_nests(const Kernel& kernel,
+                                                    const VectorTerms& terms) {
   std::vector<LoopNest> nests;
   const std::vector<std::vector<size_t>> outputs = horizontal_parts(kernel.body);
   for (size_t k = 0; k < outputs.size(); ++k) {
     Kernel part = horizontal_part(kernel, outputs, k);
     if (part.form == Template::kScatter) return unsupported("a scatter shares launches on GPUs");
     LFARM_ASSIGN_OR_RETURN(LoopNest nest,
-                           choose_cpu_nest(lower_structure(part.body, Kept::kNone), {}));
+                           choose_cpu_nest(lower_structure(part.body, Kept::kNone), {}, terms));
     nests.push_back(std::move(nest));
   }
   return nests;

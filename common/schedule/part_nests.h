@@ -5,6 +5,7 @@
 
 #include "common/base/result.h"
 #include "common/cost/gpu_time.h"
+#include "common/cost/vector_terms.h"
 #include "common/ir/llir/llir.h"
 
 namespace common {
@@ -21,6 +22,6 @@ Result<TimedParts> choose_part_nests(const Kernel& kernel, const GpuMachine& mac
 
 // Those that the parts would get as kernels by themselves on a processor. kUnsupported when a part
 // is a scatter or the code grows out of bounds.
-Result<std::vector<LoopNest>> choose_cpu_part_nests(const Kernel& kernel);
+Result<std::vector<LoopNest>> choose_cpu_part_nests(const Kernel& kernel, const VectorTerms& terms);
 
 }  // namespace common

@@ -44,11 +44,11 @@ const std::vector<Arrow>& arrows() {
       // units.
       {"common/cost/kernels/",
        {"common/base/", "common/cost/", "common/ir/", "common/plan/", "common/schedule/"}},
-      {"common/cost/", {"common/base/"}},
+      {"common/cost/", {"common/base/", "common/ir/"}},
       {"common/ir/", {"common/base/"}},
       {"common/text/", {"common/base/"}},
       {"common/plan/", {"common/base/", "common/ir/", "common/text/"}},
-      {"common/lowering/", {"common/base/", "common/ir/", "common/plan/"}},
+      {"common/lowering/", {"common/base/", "common/cost/", "common/ir/", "common/plan/"}},
       {"common/schedule/", {"common/base/", "common/cost/", "common/ir/", "common/lowering/"}},
       {"common/wire/", {"common/base/", "common/ir/", "common/plan/", "schemas/"}},
       {"common/cuda/", {"common/base/", "common/process/"}},

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "common/cost/loop_time.h"
 #include "common/ir/hlir/attention_form.h"
 #include "common/ir/hlir/tile_form.h"
 #include "common/schedule/cpu_tile.h"
@@ -11,83 +12,27 @@
 namespace common {
 namespace {
 
-// Vectors and single steps that a loop of `extent` steps takes.
-struct Steps {
-  double vectors = 0;
-  double single = 0;
-};
-
-// Of a short loop that nothing was asked for, a compiler makes vectors when none is left over. Else
-// it writes all steps out and packs them by fours, if it finds the same in each: what a step
-// chooses by a byte it does not.
-Steps short_steps(double extent, bool chooses, const VectorTerms& terms) {
-  double width = terms.lanes / 2;
-  while (width > 1 && std::fmod(extent, width) != 0) width /= 2;
-  if (width >= 4) return {extent / width, 0};
-  constexpr double kPacked = 4;
-  double packed = chooses ? 0 : std::floor(extent / kPacked);
-  return {packed, extent - packed * kPacked};
-}
-
-// Nothing but what is written out in as many instructions as there are vectors.
-bool is_copy(const LoopWork& work) {
-  return work.choices + work.divisions + work.functions + work.calls + work.turns + work.jumps == 0;
-}
-
-// A loop shorter than one round of its vectors is computed step by step, and so is what a round
-// leaves over: a compiler that is told how many vectors a round has makes no smaller ones.
-Steps steps_of(const LoopWork& work, bool kept_by_steps, const ScheduleValues& values,
-               const VectorTerms& terms) {
-  if (work.extent <= 1) return {0, work.extent};
-  double width = work.is_scheduled ? static_cast<double>(values.vector) : 0;
-  double unroll = work.is_scheduled ? static_cast<double>(values.unroll) : 1;
-  bool is_short = work.extent < terms.lanes;
-  if (is_short && (!work.is_scheduled || (kept_by_steps && width == 0) || is_copy(work))) {
-    return short_steps(work.extent, kept_by_steps || work.choices > 0, terms);
-  }
-  if (width == 0) {
-    width = terms.lanes;
-    while (width > 1 && width * unroll > work.extent) width /= 2;
-  }
-  double rounds = std::floor(work.extent / (width * unroll));
-  return {rounds * unroll, work.extent - rounds * width * unroll};
-}
-
 // Whether values of rows of that length are kept which were chosen one by one: what was written by
 // steps is read by steps.
 bool are_kept_by_steps(const KernelProfile& profile, double extent, const ScheduleValues& values) {
   if (values.stage == 0) return false;
-  return std::any_of(profile.loops.begin(), profile.loops.end(), [&](const LoopWork& work) {
+  return std::any_of(profile.loops.begin(), profile.loops.end(), [&](const WalkedLoop& work) {
     return work.extent == extent && work.is_repeated && work.choices > 0;
   });
 }
 
-double loops_ns(const KernelProfile& profile, const ScheduleValues& values,
-                const VectorTerms& terms) {
+double walked_ns(const KernelProfile& profile, const ScheduleValues& values,
+                 const VectorTerms& terms) {
   double sum =
       profile.row_sums * terms.loop.row_sum_ns + profile.lane_blocks * terms.loop.lane_block_ns;
-  for (const LoopWork& work : profile.loops) {
-    bool is_saved = work.is_by_columns ? !values.is_default : work.is_repeated && values.stage != 0;
+  for (const WalkedLoop& walked : profile.loops) {
+    bool is_saved =
+        walked.is_by_columns ? !values.is_default : walked.is_repeated && values.stage != 0;
     if (is_saved) continue;
-    Steps steps = steps_of(work, are_kept_by_steps(profile, work.extent, values), values, terms);
-    bool is_written_out =
-        work.extent <= kWrittenOut || (work.extent < terms.lanes && is_copy(work));
-    double run = is_written_out ? 0 : terms.loop.run_ns;
-    if (work.functions > 0) run += terms.loop.first_ns;
-    for (size_t at_once : {0, 1}) {
-      double step = work.simple * terms.step.simple_ns[at_once] +
-                    work.choices * terms.step.choice_ns[at_once] +
-                    work.divisions * terms.step.division_ns[at_once] +
-                    work.functions * terms.step.function_ns[at_once];
-      run += step * (at_once != 0 ? steps.vectors : steps.single);
-    }
-    if (work.choices > 0) {
-      double wait = terms.step.chosen_function_ns[work.is_scheduled ? 1 : 0];
-      run += steps.single * work.functions * wait;
-    }
-    run += work.extent * (work.calls * terms.step.call_ns + work.jumps * terms.step.jump_ns +
-                          work.turns * terms.step.turn_ns);
-    sum += work.runs * run;
+    LoopWork work = walked;
+    if (work.vectors.is_asked) work.vectors = {true, values.vector, values.unroll};
+    work.reads_steps = are_kept_by_steps(profile, work.extent, values);
+    sum += loop_ns(work, terms);
   }
   return sum;
 }
@@ -98,10 +43,10 @@ double up(double size, double step) { return std::ceil(size / step) * step; }
 
 // Rows and columns of the register tile: as given, or as a generator chooses.
 std::pair<double, double> register_tile(const ContractionSize& size, const ScheduleValues& values,
-                                        const VectorTerms& terms, double lanes) {
+                                        const TileTerms& terms, double lanes) {
   RegisterTile chosen =
       choose_register_tile(static_cast<int64_t>(size.rows), static_cast<int64_t>(size.columns),
-                           static_cast<int64_t>(lanes), terms.tile.registers > 16);
+                           static_cast<int64_t>(lanes), terms.registers > 16);
   auto rows = static_cast<double>(values.tile.mr != 0 ? values.tile.mr : chosen.rows);
   double columns = values.tile.nr != 0 ? up(static_cast<double>(values.tile.nr), lanes)
                                        : static_cast<double>(chosen.vectors) * lanes;
@@ -120,10 +65,10 @@ double few_units(const ContractionSize& size, const ScheduleValues& values) {
 }
 
 double tile_ns(const KernelProfile& profile, const ScheduleValues& values,
-               const VectorTerms& terms) {
+               const DeviceTerms& terms) {
   const ContractionSize& size = profile.contraction;
-  double lanes = size.is_wide ? terms.lanes / 2 : terms.lanes;
-  auto [rows, columns] = register_tile(size, values, terms, lanes);
+  double lanes = size.is_wide ? terms.vector.lanes / 2 : terms.vector.lanes;
+  auto [rows, columns] = register_tile(size, values, terms.tile, lanes);
   const double step = terms.tile.step_ns(rows, columns / lanes);
   double panel = up(number(values.tile.nc != 0 ? values.tile.nc : kTileBlockColumns), columns);
   double panels = std::ceil(size.columns / panel);
@@ -138,23 +83,24 @@ double tile_ns(const KernelProfile& profile, const ScheduleValues& values,
 // Both products of attention, as the C generator blocks them: a unit has some rows, for which it
 // packs all keys and values that they see, a block of keys at a time.
 double attention_ns(const AttentionSize& size, const ScheduleValues& values,
-                    const VectorTerms& terms) {
+                    const DeviceTerms& terms) {
+  const double lanes = terms.vector.lanes;
   auto given = [](int64_t value, int64_t usual) { return number(value != 0 ? value : usual); };
   const double block = std::min(size.rows, given(values.attention.rows, kAttentionRows));
   const double keys = std::min(size.keys, given(values.attention.keys, kAttentionKeys));
   auto product = [&](double columns, double steps) {
     RegisterTile tile =
         choose_register_tile(static_cast<int64_t>(block), static_cast<int64_t>(columns),
-                             static_cast<int64_t>(terms.lanes), terms.tile.registers > 16);
-    double tiles = std::ceil(block / number(tile.rows)) *
-                   std::ceil(columns / (number(tile.vectors) * terms.lanes));
+                             static_cast<int64_t>(lanes), terms.tile.registers > 16);
+    double tiles =
+        std::ceil(block / number(tile.rows)) * std::ceil(columns / (number(tile.vectors) * lanes));
     return tiles * steps * terms.tile.step_ns(number(tile.rows), number(tile.vectors));
   };
   double each = product(keys, size.depth) + product(size.width, keys);
   if (size.rows > number(kAttentionSkinnyRows)) {
     // Keys are transposed on their way, values are copied.
     each += keys * (size.depth * terms.tile.pack_column_ns +
-                    size.width * 2 * terms.step.simple_ns[1] / terms.lanes);
+                    size.width * 2 * terms.vector.step.simple_ns[1] / lanes);
   }
   double blocks = std::ceil(size.rows / block) * size.keys * size.seen / keys;
   return size.batch * (terms.tile.batch_ns + blocks * each);
@@ -191,13 +137,13 @@ double cpu_predict_ns(Template form, const KernelProfile& profile, const Schedul
                   form == Template::kFourier;
   double work = 0;
   if (by_loops) {
-    work = loops_ns(profile, values, terms.vector) +
+    work = walked_ns(profile, values, terms.vector) +
            profile.random_reads * terms.operations.random_ns +
            profile.folded_reads * terms.operations.folded_ns;
     if (form == Template::kTile) {
-      work += tile_ns(profile, values, terms.vector);
+      work += tile_ns(profile, values, terms);
     } else if (form == Template::kAttention && profile.attention.keys > 0) {
-      work += attention_ns(profile.attention, values, terms.vector);
+      work += attention_ns(profile.attention, values, terms);
     } else {
       work += profile.contraction_ops * (form == Template::kAttention ? terms.products.attention_ns
                                                                       : terms.products.in_place_ns);

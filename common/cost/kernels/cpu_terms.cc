@@ -3,11 +3,10 @@
 namespace common {
 namespace {
 
-// One core with wide vectors (AVX-512), by least squares of the logarithm of measured to predicted
-// time: those of loops over 4,500 kernels of eight small models, those of tiles over 670 of six;
-// see docs/measurements/2026-11-21-search-quality.md for how they do on models that were not
-// fitted. The library's rate and padding are from a dozen of its products; attention's rate is the
-// tiles', from which its kernels are made. What scans, sorts and scatters take still goes by rates.
+// One core with wide vectors (AVX-512): tiles by least squares of the logarithm of measured to
+// predicted time over 670 of six models. The library's rate and padding are from a dozen of its
+// products; attention's rate is the tiles', from which its kernels are made. What scans, sorts and
+// scatters take still goes by rates.
 constexpr DeviceTerms kCpuAvx512 = {
     .machine = Machine::kCpu,
     .gpu = nullptr,
@@ -23,39 +22,29 @@ constexpr DeviceTerms kCpuAvx512 = {
                    .transform_ns = 0.04},
     .products = {.in_place_ns = 0.5, .attention_ns = 0.0106, .library_ns = 0.018},
     .host = {.synchronise_ns = 0, .output_byte_ns = 0},
-    .vector = {.lanes = 16,
-               .loop = {.run_ns = 1.15, .row_sum_ns = 1.97, .lane_block_ns = 4, .first_ns = 4.5},
-               .step = {.simple_ns = {0.057, 0.07},
-                        .choice_ns = {0.13, 0.05},
-                        .division_ns = {0.32, 0.66},
-                        .function_ns = {1.94, 1.92},
-                        .chosen_function_ns = {1, 3},
-                        .call_ns = 7.1,
-                        .turn_ns = 0.045,
-                        .jump_ns = 0.23},
-               .tile = {.multiply_ns = 0.169,
-                        .load_ns = 0.217,
-                        .spill = 1.36,
-                        .registers = 28,
-                        .pack_row_ns = 0.135,
-                        .pack_column_ns = 0.108,
-                        .batch_ns = 6.7}}};
+    .vector = kAvx512Vectors,
+    .tile = {.multiply_ns = 0.169,
+             .load_ns = 0.217,
+             .spill = 1.36,
+             .registers = 28,
+             .pack_row_ns = 0.135,
+             .pack_column_ns = 0.108,
+             .batch_ns = 6.7}};
 
 // A multiply-add of pairs takes as long as one of float32, and so does a pair on its way into its
 // place: 536 GFLOP/s in registers, against 245.
 constexpr DeviceTerms kCpuPairs = [] {
   DeviceTerms terms = kCpuAvx512;
   terms.machine = Machine::kCpuPairs;
-  terms.vector.tile.short_steps = 2;
+  terms.tile.short_steps = 2;
   return terms;
 }();
 
 // One core with vectors of 32 bytes and 16 registers of them (AVX2), measured on an EPYC of the
 // first generation: products with tiles of 14 shapes, whose rate is 16 operations in 0.46 ns and a
-// third less where sums do not fit into registers; loops of copies, sums, polynomials, divisions
-// and functions over what a cache holds; reads of caches and memory as rooflines measure them; rows
-// of windows of 3 x 3 with a border, 8 ns an element. What is not a loop or a tile is that of
-// AVX-512 times what functions take more.
+// third less where sums do not fit into registers; reads of caches and memory as rooflines measure
+// them; rows of windows of 3 x 3 with a border, 8 ns an element. What is not a loop or a tile is
+// that of AVX-512 times what functions take more.
 constexpr DeviceTerms kCpuAvx2 = [] {
   DeviceTerms terms = kCpuAvx512;
   terms.launch = {.kernel_ns = 40, .tile_ns = 45, .library_ns = 300};
@@ -69,24 +58,15 @@ constexpr DeviceTerms kCpuAvx2 = [] {
                       .sort_turn_ns = 4.4,
                       .transform_ns = 0.14};
   terms.products = {.in_place_ns = 0.8, .attention_ns = 0.064, .library_ns = 0.062};
-  terms.vector = {.lanes = 8,
-                  .loop = {.run_ns = 2, .row_sum_ns = 3.5, .lane_block_ns = 7, .first_ns = 10},
-                  .step = {.simple_ns = {0.12, 0.35},
-                           .choice_ns = {0.25, 0.35},
-                           .division_ns = {1.3, 3.2},
-                           .function_ns = {6, 11.5},
-                           .chosen_function_ns = {2.5, 7},
-                           .call_ns = 14,
-                           .turn_ns = 0.1,
-                           .jump_ns = 0.5},
-                  .tile = {.multiply_ns = 0.46,
-                           .load_ns = 0.5,
-                           .spill = 1.5,
-                           .registers = 12,
-                           .pack_row_ns = 0.3,
-                           .pack_column_ns = 0.25,
-                           .pack_border = 25,
-                           .batch_ns = 14}};
+  terms.vector = kAvx2Vectors;
+  terms.tile = {.multiply_ns = 0.46,
+                .load_ns = 0.5,
+                .spill = 1.5,
+                .registers = 12,
+                .pack_row_ns = 0.3,
+                .pack_column_ns = 0.25,
+                .pack_border = 25,
+                .batch_ns = 14};
   return terms;
 }();
 
@@ -97,7 +77,7 @@ constexpr DeviceTerms kCpuSse = [] {
   terms.products.attention_ns *= 2;
   terms.products.library_ns *= 2;
   terms.operations.transform_ns *= 2;
-  terms.vector.lanes = 4;
+  terms.vector = kSseVectors;
   return terms;
 }();
 

@@ -4,33 +4,10 @@
 #include <algorithm>
 
 #include "common/cost/gpu_machine.h"
+#include "common/cost/vector_terms.h"
 #include "common/plan/plan.h"
 
 namespace common {
-
-// Of innermost loops on a processor whose vector units a compiler fills.
-struct LoopTerms {
-  double run_ns;         // a loop begins and ends, unless it is so short that it is written out,
-  double row_sum_ns;     // and, where it sums, the lanes' sums become one
-  double lane_block_ns;  // sums side by side begin in one loop and end in another
-  double first_ns;       // of a loop with functions: until the first is done
-};
-
-// Of one step by itself, and of one vector's worth of steps at once.
-struct StepTerms {
-  double simple_ns[2];
-  double choice_ns[2];
-  double division_ns[2];
-  double function_ns[2];
-  // And where a step by itself chooses: the byte it chooses by goes through a register that the
-  // function before it ends in, so that a step waits for the one before. First of steps that are
-  // written out, among which a few registers take turns.
-  double chosen_function_ns[2];
-  // A step by itself, always.
-  double call_ns;
-  double turn_ns;
-  double jump_ns;
-};
 
 // Of products by register tiles.
 struct TileTerms {
@@ -50,13 +27,6 @@ struct TileTerms {
     double step = std::max(rows * vectors * multiply_ns, (rows + vectors) * load_ns);
     return rows * vectors > registers ? step * spill : step;
   }
-};
-
-struct VectorTerms {
-  double lanes;  // float32 values in a vector
-  LoopTerms loop;
-  StepTerms step;
-  TileTerms tile;
 };
 
 struct LaunchTerms {
@@ -110,6 +80,7 @@ struct DeviceTerms {
   ProductTerms products;
   HostTerms host;
   VectorTerms vector;
+  TileTerms tile;
 };
 // Those of the target's kind: a typical CPU core, or a GPU.
 const DeviceTerms& device_terms(const Target& target);

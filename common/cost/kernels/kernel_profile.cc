@@ -61,7 +61,7 @@ KernelProfile profile_kernel(const Kernel& kernel, const std::vector<int64_t>& s
   profile.contraction_ops *= share;
   profile.hard_ops *= share;
   profile.simple_ops *= share;
-  for (LoopWork& work : profile.loops) work.runs *= share;
+  for (WalkedLoop& work : profile.loops) work.runs *= share;
   return profile;
 }
 

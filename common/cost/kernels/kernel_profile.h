@@ -6,29 +6,18 @@
 #include <optional>
 #include <vector>
 
+#include "common/cost/loop_work.h"
 #include "common/ir/llir/llir.h"
 #include "common/schedule/sort_blocks.h"
 #include "common/schedule/tile_shape.h"
 
 namespace common {
 
-// A compiler writes all steps of a loop one after the other that has no more.
-inline constexpr double kWrittenOut = 4;
-
-// Loops of one length, whose steps a compiler may run side by side: operations are per step.
-struct LoopWork {
-  double runs = 0;             // of the whole loop, in one launch
-  double extent = 1;           // steps; 1: what is computed outside of innermost loops
-  bool is_scheduled = false;   // the schedule says how many steps at once: the outputs' own loop
-  bool is_repeated = false;    // and was computed in another loop over the same row: it may be kept
+// A loop that the walk of a body met; the schedule says how many steps of its outputs' loops go at
+// once.
+struct WalkedLoop : LoopWork {
+  bool is_repeated = false;    // was computed in another loop over the same row: it may be kept
   bool is_by_columns = false;  // of a skinny product: again for each column, unless scheduled
-  double simple = 0;           // additions, comparisons, conversions, loads and stores in order
-  double choices = 0;          // between two values: a branch, where it is by itself
-  double divisions = 0;        // and square roots: simple for no unit, but of one instruction
-  double functions = 0;        // and the like, in float32 exponentials
-  double calls = 0;            // of a library, one step after the other
-  double turns = 0;            // loads that a walk by squares finds side by side after all
-  double jumps = 0;            // loads whose neighbours are not neighbours in memory
 };
 
 // A contraction as a tile sees it: the output's last axis is among its columns.
@@ -88,7 +77,7 @@ struct KernelProfile : OperationCounts {
   AttentionSize attention;      // if it is one
   SortSize sort;                // likewise
   std::optional<TileShape> tile;  // of a tile that tensor cores of a GPU multiply
-  std::vector<LoopWork> loops;    // the same operations, loop by loop
+  std::vector<WalkedLoop> loops;  // the same operations, loop by loop
 };
 // At some sizes of the kernel's symbols, and how much the time at these counts.
 struct WeightedProfile {

@@ -8,8 +8,9 @@
 
 #include "common/base/contains.h"
 #include "common/cost/kernels/kernel_work.h"
-#include "common/cost/kernels/operation_cost.h"
 #include "common/cost/kernels/profile_loops.h"
+#include "common/cost/loop_time.h"
+#include "common/cost/operation_cost.h"
 #include "common/ir/hlir/sizes.h"
 #include "common/ir/hlir/tile_form.h"
 #include "common/ir/llir/body_traffic.h"
@@ -86,7 +87,7 @@ class Walk {
       if (layout_ != nullptr && order == first_.order) order = layout_->order;
       Context here{order, true};
       demand(output.node, nest->second, here);
-      add(nest->second, here, &LoopWork::simple, 1);  // the store
+      add(nest->second, here, {.simple = 1});  // the store
     }
     if (nests.size() == 1 && (layout_ == nullptr || layout_->order == first_.order)) merge();
     return profile_;
@@ -114,26 +115,25 @@ class Walk {
     count(profile_.row_sums, rows * std::min(1.0, length / kLong));
   }
 
-  void add(const Indices& indices, const Context& at, double LoopWork::*kind, double weight) {
+  void add(const Indices& indices, const Context& at, const StepWork& step) {
     Place p = loops_.place(indices, at.order);
-    LoopWork work;
+    WalkedLoop work;
     work.runs = p.times;
     work.is_repeated = repeats_;
     work.is_by_columns = by_columns_;
     if (p.is_innermost) {
       work.extent = loops_.extent(at.order.back());
       work.runs = p.times / work.extent;
-      work.is_scheduled = at.is_output;
+      work.vectors.is_asked = at.is_output;
     }
-    for (LoopWork& known : profile_.loops) {
-      if (known.runs == work.runs && known.extent == work.extent &&
-          known.is_scheduled == work.is_scheduled && known.is_repeated == work.is_repeated &&
-          known.is_by_columns == work.is_by_columns) {
-        known.*kind += weight;
+    for (WalkedLoop& known : profile_.loops) {
+      if (known.runs == work.runs && known.extent == work.extent && known.vectors == work.vectors &&
+          known.is_repeated == work.is_repeated && known.is_by_columns == work.is_by_columns) {
+        known += step;
         return;
       }
     }
-    work.*kind = weight;
+    work += step;
     profile_.loops.push_back(work);
   }
 
@@ -145,8 +145,8 @@ class Walk {
     for (size_t k = first_.merges.size(); k-- > 0 && first_.merges[k] != 0;) {
       more *= loops_.extent(order[k]);
     }
-    for (LoopWork& work : profile_.loops) {
-      if (!work.is_scheduled || work.extent != inner) continue;
+    for (WalkedLoop& work : profile_.loops) {
+      if (!work.vectors.is_asked || work.extent != inner) continue;
       work.extent *= more;
       work.runs /= more;
     }
@@ -234,16 +234,12 @@ class Walk {
 
   void note_operation(const Node& node, const Indices& indices, const Context& at, double times) {
     OperationCost cost = operation_cost(node);
-    double weight = cost.weight * (dtype_size(node.dtype) == 8 ? 2 : 1);
     if (cost.hardness == Hardness::kSimple) {
       count(profile_.simple_ops, times);
-      if (node.op == Op::kSelect) return add(indices, at, &LoopWork::choices, weight);
-      return add(indices, at, &LoopWork::simple, weight);
+    } else {
+      count(profile_.hard_ops, times * (node.dtype == DType::kFloat64 ? kLibrary : 1));
     }
-    bool is_double = node.dtype == DType::kFloat64;
-    count(profile_.hard_ops, times * (is_double ? kLibrary : 1));
-    if (cost.hardness == Hardness::kDivision) return add(indices, at, &LoopWork::divisions, weight);
-    add(indices, at, is_double ? &LoopWork::calls : &LoopWork::functions, is_double ? 1 : weight);
+    add(indices, at, operation_work(node));
   }
 
   static Indices through(const Node& view, const Indices& indices) {
@@ -257,16 +253,16 @@ class Walk {
   void demand_view(const Node& node, const Indices& indices, const Context& at) {
     const View& view = attr<ViewAttr>(node).view;
     if (!view.valid.empty()) {
-      add(indices, at, &LoopWork::simple, 3);  // a vector of conditions masks what is read
+      add(indices, at, {.simple = 3});  // a vector of conditions masks what is read
       std::fill(first_.merges.begin(), first_.merges.end(), 0);
     }
     demand(node.operands[0], through(node, indices), at);
   }
 
   // A kernel with one output may go by squares, so that both sides are read a line at a time.
-  double LoopWork::*jump(const Context& at) const {
+  StepWork jump(const Context& at) const {
     bool by_squares = at.is_output && body_.outputs.size() == 1;
-    return by_squares ? &LoopWork::turns : &LoopWork::jumps;
+    return by_squares ? StepWork{.turns = 1} : StepWork{.jumps = 1};
   }
 
   template <class Offset>
@@ -297,7 +293,7 @@ class Walk {
     };
     note_merges(offset_at);
     Place p = loops_.place(indices, at.order);
-    if (!p.is_innermost) return add(indices, at, &LoopWork::simple, 1);
+    if (!p.is_innermost) return add(indices, at, {.simple = 1});
     size_t last = at.order.back();
     std::vector<int64_t> loops(loops_.count(), 0);
     auto offset = [&](int64_t step) {
@@ -311,9 +307,9 @@ class Walk {
       count(profile_.folded_reads, p.times);
     }
     // Of rows side by side each load takes elements that are a row apart.
-    if (stride == 1 && at.is_spread) return add(indices, at, &LoopWork::jumps, 1);
-    if (stride == 0 || stride == 1) return add(indices, at, &LoopWork::simple, 1);
-    add(indices, at, jump(at), 1);
+    if (stride == 1 && at.is_spread) return add(indices, at, {.jumps = 1});
+    if (stride == 0 || stride == 1) return add(indices, at, {.simple = 1});
+    add(indices, at, jump(at));
   }
 
   // The loops that an index tensor's value depends on.
@@ -356,8 +352,8 @@ class Walk {
     bool by_elements = !at.order.empty() && found_by.count(at.order.back()) != 0;
     count(profile_.simple_ops, times);
     if (by_elements) {
-      add(indices, at, &LoopWork::jumps, 1);
-      add(indices, at, &LoopWork::simple, 8);  // the place, eight bytes wide, is held inside
+      add(indices, at, {.jumps = 1});
+      add(indices, at, {.simple = 8});  // the place, eight bytes wide, is held inside
     } else {
       count(profile_.random_reads, loops_.place({anywhere}, at.order).times);
     }
@@ -407,28 +403,17 @@ class Walk {
     within.is_spread = at.is_output && p.is_innermost && has_own_loops_ && !in_lanes &&
                        length > 1 && length <= kWrittenOut;
     count(in_lanes ? profile_.simple_ops : profile_.row_ops, steps);
-    // Positions are selected along with values, eight bytes each. Numbers become whole ones of the
-    // same order, among which NaN is the greatest.
-    ReduceOp op = attr<ReduceAttr>(node).op;
-    bool is_position = op == ReduceOp::kArgmax || op == ReduceOp::kArgmin;
-    bool is_ordered = (op == ReduceOp::kMax || op == ReduceOp::kMin) && is_float(node.dtype);
-    // Sums of anything but products are carried in float64.
-    bool is_product = operand.op == Op::kBinary && attr<BinaryAttr>(operand).op == BinaryOp::kMul;
-    bool is_wide = dtype_size(node.dtype) == 8;
-    bool is_carried = op == ReduceOp::kSum && !is_product && !in_lanes;
     if (!in_lanes && !loops.empty()) {
       double row = loops_.extent(loops.back());
-      count_rows((is_position ? 3 : is_carried ? 2 : 1) * steps / row, row);
+      count(profile_.row_sums, steps / row * row_end_work(body_, node, row).row_sums);
     }
-    double weight = is_position ? 9 : is_ordered ? 4 : is_wide || is_carried ? 2 : 1;
     if (in_lanes) {
-      // What was summed so far is read and written, from its first value on to the last, in loops
-      // of their own whose lengths a compiler does not know.
-      weight += 2;
-      add(indices, at, &LoopWork::simple, 3);
+      // From their first values on to the last, in loops of their own whose lengths a compiler does
+      // not know.
+      add(indices, at, {.simple = 3});
       count(profile_.lane_blocks, p.times / loops_.extent(at.order.back()));
     }
-    add(inner, within, &LoopWork::simple, weight);
+    add(inner, within, in_lanes ? lane_reduction_work(node, true) : reduction_work(body_, node));
     demand(node.operands[0], inner, within);
   }
 
@@ -508,16 +493,16 @@ class Walk {
     double length = 1;
     for (size_t loop : loops) length *= loops_.extent(loop);
     count_rows(2 * p.times, length);
-    add(inner, within, &LoopWork::simple, 4);
+    add(inner, within, {.simple = 4});
     if (is_softmax) {
-      add(inner, within, &LoopWork::functions, 1);
+      add(inner, within, {.functions = 1});
       bool around = std::exchange(repeats_, true);
-      add(indices, at, &LoopWork::functions, 1);
+      add(indices, at, {.functions = 1});
       repeats_ = around;
     } else {
-      add(outer, at, &LoopWork::divisions, 2);
+      add(outer, at, {.divisions = 2});
     }
-    add(indices, at, &LoopWork::simple, 2);
+    add(indices, at, {.simple = 2});
     demand(node.operands[0], inner, within);
     demand(node.operands[0], indices, at);
   }

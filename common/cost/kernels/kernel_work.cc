@@ -258,7 +258,7 @@ double longest_sum(const Kernel& kernel, const std::vector<int64_t>& symbols) {
 double effort(const KernelProfile& profile) {
   constexpr double kLanes = 16, kRun = 10, kRowSum = 10, kFunction = 20, kDivision = 6;
   double sum = profile.row_sums * kRowSum;
-  for (const LoopWork& work : profile.loops) {
+  for (const WalkedLoop& work : profile.loops) {
     if (work.is_repeated) continue;
     double step =
         work.simple + work.choices + work.divisions * kDivision + work.functions * kFunction;

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "common/base/cat.h"
+#include "common/cost/operation_cost.h"
 #include "common/ir/expr/with_indices.h"
 #include "common/lowering/text/c_text.h"
 #include "common/lowering/text/exact_bfloat16.h"
@@ -18,16 +19,12 @@ constexpr int kMaxDepth = 2'000;
 // Stand for a row's steps in keys; no kernel has as many symbols.
 constexpr int kRowSymbol = 1 << 20;
 
-// What a load costs beside one whose neighbours are loaded with it.
-constexpr double kStridedLoad = 6;
-constexpr double kScatteredLoad = 16;
-
 size_t at(int index) { return static_cast<size_t>(index); }
 
-// Ten rounds of two products.
-constexpr double kPhiloxWork = 40;
+// Instructions of a GPU beside one. Philox is ten rounds of two products.
+constexpr double kPhiloxInstructions = 40;
 
-double unary_work(UnaryOp op) {
+double unary_instructions(UnaryOp op) {
   switch (op) {
     case UnaryOp::kNeg:
     case UnaryOp::kAbs:
@@ -48,6 +45,10 @@ double unary_work(UnaryOp op) {
       return 20;
   }
 }
+
+// A place that is read from memory is eight bytes wide and held inside of an axis; what lies there
+// is no neighbour of the next step's.
+constexpr StepWork kFoundPlace{.simple = 8, .jumps = 1};
 
 // Whether a node has an expression of its own, which a row of its values saves.
 bool is_computed(Op op) { return is_elementwise(op) || op == Op::kGather || op == Op::kView; }
@@ -81,8 +82,18 @@ BodyEmitter::BodyEmitter(const Graph& graph, CodeWriter& writer)
 
 BodyEmitter::~BodyEmitter() = default;
 
-CodeValue BodyEmitter::declare(int level, DType dtype, std::string_view expression) {
-  return w_.declare(level, c_value_type(dtype), "v", expression);
+CodeValue BodyEmitter::declare(int level, DType dtype, std::string_view expression,
+                               const StepWork& work) {
+  return w_.declare(level, c_value_type(dtype), "v", expression, work);
+}
+
+// Of neighbours in a few cache lines' distance, one line holds several.
+StepWork BodyEmitter::access_work(const Expr& offset, int level) const {
+  constexpr int64_t kNear = 16;
+  constexpr double kNearJump = 0.5;
+  const int64_t stride = std::abs(stride_along(offset, w_.loop_index(level)));
+  if (stride <= 1) return kSimpleStep;
+  return {.jumps = stride < kNear ? kNearJump : 1};
 }
 
 int BodyEmitter::safe_level(const Indices& indices, const Shape& shape) {
@@ -234,11 +245,9 @@ CodeValue BodyEmitter::load(const StoredNode& stored, DType dtype, const Indices
   if (team_) {
     int64_t size = dtype_size(dtype);
     team_->note_access(offset, size, size, false, level);
-  } else {
-    int64_t stride = std::abs(stride_along(offset, w_.loop_index(level)));
-    if (stride > 1) w_.add_work(level, stride < 16 ? kStridedLoad : kScatteredLoad);
   }
-  return declare(level, dtype, cat(stored.pointer, "[", w_.text(offset), "]"));
+  return declare(level, dtype, cat(stored.pointer, "[", w_.text(offset), "]"),
+                 access_work(offset, level));
 }
 
 CodeValue BodyEmitter::constant(const Node& node, const Indices& indices) {
@@ -305,7 +314,9 @@ CodeValue BodyEmitter::view(const Node& node, const Indices& indices) {
   level = std::max(level, safe_level(indices, node.shape));
   CodeWriter::Outward outward(w_, level);
   std::string name = w_.fresh("v");
-  w_.line(cat(c_value_type(node.dtype), " ", name, " = ", c_literal(node.dtype, v.fill), ";"));
+  // A vector of conditions masks what is read.
+  w_.line(cat(c_value_type(node.dtype), " ", name, " = ", c_literal(node.dtype, v.fill), ";"),
+          {.simple = 2});
   w_.open(true);
   CodeValue operand = value(node.operands[0], inner);
   w_.line(cat(name, " = ", operand.text, ";"));
@@ -389,15 +400,15 @@ std::optional<CodeValue> BodyEmitter::load_or_fill(const Node& view, const Indic
   }
   seen_.load_offsets.push_back(offset);
   nest_.note_load(offset);
-  int64_t stride = std::abs(stride_along(step, w_.loop_index(w_.level_of(step))));
-  if (stride > 1) w_.add_work(w_.level_of(step), stride < 16 ? kStridedLoad : kScatteredLoad);
+  const int inside = w_.level_of(step);
   std::string holds = w_.fresh("holds"), row = w_.fresh("row");
   w_.line(outside, cat("const _Bool ", holds, " = ", condition(checks), ";"));
   w_.line(outside, cat("const ", c_storage_type(view.dtype), "* const ", row, " = ", holds, " ? ",
                        stored.pointer, " + (", w_.text(start), ") : ", stored.pointer, ";"));
-  return declare(w_.level_of(step), view.dtype,
+  return declare(inside, view.dtype,
                  cat(holds, " ? ", row, "[", w_.text(step),
-                     "] : ", c_literal(view.dtype, attr<ViewAttr>(view).view.fill)));
+                     "] : ", c_literal(view.dtype, attr<ViewAttr>(view).view.fill)),
+                 access_work(step, inside));
 }
 
 std::string BodyEmitter::condition(const std::vector<Check>& checks) {
@@ -465,7 +476,7 @@ CodeValue BodyEmitter::power(const Node& node, const std::vector<CodeValue>& x, 
   if (*done && is(2)) return declare(level, node.dtype, cat(base, " * ", base));
   if (*done && is(3)) return declare(level, node.dtype, cat(base, " * ", base, " * ", base));
   if (*done && is(1)) return x[0];
-  if (*done && is(-1)) return declare(level, node.dtype, cat("1 / ", base));
+  if (*done && is(-1)) return declare(level, node.dtype, cat("1 / ", base), {.divisions = 1});
   *done = false;
   return {};
 }
@@ -487,6 +498,7 @@ CodeValue BodyEmitter::elementwise(const Node& node, const Indices& indices) {
     level = std::max(level, x[k].level);
   }
   DType from = graph_.node(node.operands[0]).dtype;
+  const StepWork work = operation_work(node);
   switch (node.op) {
     case Op::kCast:
       if (node.dtype == DType::kBfloat16 && is_exact_bfloat16(graph_, node.operands[0])) {
@@ -494,15 +506,16 @@ CodeValue BodyEmitter::elementwise(const Node& node, const Indices& indices) {
       }
       return declare(level, node.dtype, c_cast(from, node.dtype, x[0].text));
     case Op::kUnary:
-      w_.add_work(level, unary_work(attr<UnaryAttr>(node).op));
-      return declare(level, node.dtype, c_unary(attr<UnaryAttr>(node).op, from, x[0].text));
+      w_.add_instructions(level, unary_instructions(attr<UnaryAttr>(node).op));
+      return declare(level, node.dtype, c_unary(attr<UnaryAttr>(node).op, from, x[0].text), work);
     case Op::kSelect:
-      return declare(level, node.dtype, cat(x[0].text, " ? ", x[1].text, " : ", x[2].text));
+      return declare(level, node.dtype, cat(x[0].text, " ? ", x[1].text, " : ", x[2].text), work);
     case Op::kPhilox:
-      w_.add_work(level, kPhiloxWork);
+      w_.add_instructions(level, kPhiloxInstructions);
       return declare(level, node.dtype,
                      cat("lf_philox_", c_suffix(node.dtype), "(", x[0].text, ", ", x[1].text, ", ",
-                         x[2].text, ", ", x[3].text, ")"));
+                         x[2].text, ", ", x[3].text, ")"),
+                     work);
     default:
       break;
   }
@@ -512,7 +525,7 @@ CodeValue BodyEmitter::elementwise(const Node& node, const Indices& indices) {
     CodeValue result = power(node, x, &done);
     if (done) return result;
   }
-  return declare(level, node.dtype, c_binary(op, from, x[0].text, x[1].text));
+  return declare(level, node.dtype, c_binary(op, from, x[0].text, x[1].text), work);
 }
 
 Indices BodyEmitter::gathered_position(const Node& node, const Indices& indices) {
@@ -535,7 +548,8 @@ Indices BodyEmitter::gathered_position(const Node& node, const Indices& indices)
       CodeValue x = value(operand, indices);
       CodeValue clamped =
           w_.declare(x.level, "int64_t", "g",
-                     cat("lf_clamp_index((int64_t)", x.text, ", ", w_.text(data.shape[axis]), ")"));
+                     cat("lf_clamp_index((int64_t)", x.text, ", ", w_.text(data.shape[axis]), ")"),
+                     kFoundPlace);
       clamped.index = w_.bind_index(clamped.text, data.shape[axis], clamped.level);
       w_.remember(key, clamped);
       position.push_back(Expr::index(clamped.index));

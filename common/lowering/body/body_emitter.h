@@ -79,6 +79,9 @@ class BodyEmitter {
   // scope; this is that scope, or the scope where the indices are known.
   int safe_level(const Indices& indices, const Shape& shape);
 
+  // What a load or store at `offset` in scope `level` does.
+  StepWork access_work(const Expr& offset, int level) const;
+
   // Before any value is asked for.
   void set_choices(ReductionChoices choices);
   // Sums of products may call the preamble's dot products.
@@ -135,7 +138,8 @@ class BodyEmitter {
   std::optional<CodeValue> choice_by_position(const Node& node, const Indices& indices);
   std::set<int> indices_at(const Indices& indices, int level) const;
   CodeValue power(const Node& node, const std::vector<CodeValue>& x, bool* done);
-  CodeValue declare(int level, DType dtype, std::string_view expression);
+  CodeValue declare(int level, DType dtype, std::string_view expression,
+                    const StepWork& work = kSimpleStep);
 
   // ---- rows: values kept by the first walk over a loop for the others
   struct Row {

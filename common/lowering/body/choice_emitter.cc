@@ -55,11 +55,14 @@ std::optional<CodeValue> BodyEmitter::choice_by_position(const Node& node, const
   };
   w_.open(true);
   side(node.operands[1], place, 0, test->bound);
+  const double first = static_cast<double>(test->bound) / static_cast<double>(last + 1);
+  w_.set_trips(first);
   w_.close(cat("if (", place, " < ", test->bound, ")"));
   w_.open(true);
   const std::string beyond = w_.fresh("past");
   w_.line(cat("const int64_t ", beyond, " = ", place, " - ", test->bound, ";"));
   side(node.operands[2], beyond, test->bound, last + 1);
+  w_.set_trips(1 - first);
   w_.close("else");
   return CodeValue{name, level, -1};
 }

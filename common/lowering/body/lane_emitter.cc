@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/cat.h"
+#include "common/cost/operation_cost.h"
 #include "common/lowering/body/accumulation.h"
 #include "common/lowering/body/body_emitter.h"
 #include "common/lowering/text/c_text.h"
@@ -16,6 +17,8 @@ namespace {
 constexpr int64_t kLaneSumBlock = 256;
 // Windows of at most so many steps are written out, with one register a vector of lanes.
 constexpr int64_t kWindowMax = 32;
+// Steps of a block, at both of its ends, in which views are expected to need their checks.
+constexpr double kBorderSteps = 2;
 constexpr const char* kVectorLoop = "LF_VECTOR_LOOP(0, 1)\n";
 
 size_t at(int index) { return static_cast<size_t>(index); }
@@ -106,6 +109,7 @@ void BodyEmitter::lane_loop(Emit emit) {
     return;
   }
   std::string checked = w_.innermost_text();
+  w_.set_trips(kBorderSteps);
   const LaneBlock& block = lanes_.block();
   auto [lo, hi] = checks->range(block);
   lanes_.close_loop(kVectorLoop, block.begin, lo);
@@ -197,7 +201,7 @@ void BodyEmitter::emit_lane_windows(const Node& node, const Indices& indices, in
     for (size_t k = 0; k < window.size();) {
       for (size_t d = 0; d < window.size(); ++d) inner[at(a.axes[d])] = Expr(step[d]);
       CodeValue x = value(node.operands[0], inner);
-      w_.line(acc.step(total, acc.enter(x.text)));
+      w_.line(acc.step(total, acc.enter(x.text)), lane_reduction_work(node, false));
       // The next step, the last axis first.
       for (k = 0; k < window.size(); ++k) {
         int64_t& last = step[window.size() - 1 - k];
@@ -221,16 +225,17 @@ void BodyEmitter::lane_statements(const Node& node, const Indices& inner, const 
   Accumulation acc = lane_accumulation(graph_, node);
   CodeValue x = value(node.operands[0], inner);
   if (acc.enter(x.text) != x.text) {
-    x = w_.declare(w_.depth(), acc.type, "k", acc.enter(x.text));
+    x = w_.declare(w_.depth(), acc.type, "k", acc.enter(x.text), {});
   }
   std::string total = cat(name, place);
   if (position.empty()) {
-    w_.line(acc.step(total, x.text));
+    w_.line(acc.step(total, x.text), lane_reduction_work(node, true));
     return;
   }
   std::string where = cat(name, "_at", place);
   std::string better = cat(x.text, acc.op == ReduceOp::kMax ? " > " : " < ", total);
-  w_.line(cat(where, " = ", better, " ? ", position, " : ", where, ";"));
+  w_.line(cat(where, " = ", better, " ? ", position, " : ", where, ";"),
+          lane_reduction_work(node, true));
   w_.line(cat(total, " = ", better, " ? ", x.text, " : ", total, ";"));
 }
 

@@ -6,6 +6,7 @@
 
 #include "common/base/cat.h"
 #include "common/base/contains.h"
+#include "common/cost/operation_cost.h"
 #include "common/ir/expr/with_indices.h"
 #include "common/lowering/body/dot_product.h"
 #include "common/lowering/body/folding.h"
@@ -19,6 +20,8 @@ namespace {
 constexpr int64_t kSumBlock = 2048;
 // An arg reduction compares whole blocks first.
 constexpr int64_t kArgBlock = 256;
+// The share of blocks that are expected to improve on those before.
+constexpr double kBetterBlocks = 0.25;
 // Elements that one step of a dot product takes together, and of the shortest that is a call.
 constexpr int64_t kDotStep = 32;
 constexpr int64_t kDotLeast = 32;
@@ -91,8 +94,9 @@ void BodyEmitter::accumulate(Folding& f) {
   for (const auto& fold : f.folds) {
     CodeValue x = value(graph_.node(fold.id).operands[0], moved(f.inner, fold.moved));
     std::string entered = fold.acc.enter(x.text);
-    if (entered != x.text) x = w_.declare(w_.depth(), fold.acc.type, "k", entered);
-    w_.line(team_ ? fold.acc.step(fold.part, x.text) : fold.acc.loose_step(fold.part, x.text));
+    if (entered != x.text) x = w_.declare(w_.depth(), fold.acc.type, "k", entered, {});
+    w_.line(team_ ? fold.acc.step(fold.part, x.text) : fold.acc.loose_step(fold.part, x.text),
+            reduction_work(graph_, graph_.node(fold.id)));
   }
 }
 
@@ -199,8 +203,11 @@ bool BodyEmitter::add_dot_product(Folding& f, const std::string& from, const std
     if (!each.condition.empty()) call += " : ";
   }
   choices_.used_dot_products = true;
-  w_.line(fold.acc.step(fold.part, call));
+  w_.line(fold.acc.step(fold.part, call), {});
   w_.close("");
+  // Two loads, which may widen what they load, and a multiply-add.
+  LoopWork loop{{.simple = 3}, 1, w_.estimate(extent)};
+  w_.add_work(w_.depth(), loop);
   return true;
 }
 
@@ -239,6 +246,8 @@ void BodyEmitter::fold_innermost(Folding& f) {
   }
   for (const auto& fold : f.folds) {
     if (fold.part != fold.total) w_.line(fold.acc.step(fold.total, fold.part));
+    double length = w_.estimate(blocked ? min(extent, kSumBlock) : extent);
+    w_.add_work(w_.depth(), row_end_work(graph_, graph_.node(fold.id), length));
   }
   if (blocked) w_.close(counting_loop(from, "0", n, kSumBlock));
 }
@@ -343,7 +352,7 @@ CodeValue BodyEmitter::arg_reduction(const Node& node, const Indices& indices, i
     return w_.declare(w_.depth(), acc.type, "k", acc.enter(x.text)).text;
   };
   std::string j = w_.fresh("j");
-  w_.line(acc.step(top, element(j)));
+  w_.line(acc.step(top, element(j)), reduction_work(graph_, node));
   std::string pragma = w_.holds_loops() || team_
                            ? ""
                            : cat("#pragma omp simd reduction(", acc.clause, ":", top, ")\n");
@@ -354,7 +363,9 @@ CodeValue BodyEmitter::arg_reduction(const Node& node, const Indices& indices, i
   std::string key = element(j);
   w_.line(cat("if (", key, " == ", top, ") { ", where, " = ", j, "; break; }"));
   w_.close(counting_loop(j, from, to));
+  w_.set_trips(kBetterBlocks);
   w_.close(cat("if (", top, greatest ? " > " : " < ", best, ")"));
+  w_.add_work(w_.depth(), row_end_work(graph_, node, w_.estimate(min(extent, kArgBlock))));
   w_.close(counting_loop(from, "0", n, kArgBlock));
   advise(indices);
   return w_.declare(level, "int64_t", "v", where);

@@ -90,7 +90,7 @@ void BodyEmitter::note_combination(double sums) {
   auto size = static_cast<double>(team_->team().size);
   double clocks = kExchangeClocks * std::log2(std::min(size, kWarp));
   if (size > kWarp) clocks += kMeetClocks + kPartClocks * size / kWarp;
-  w_.add_work(w_.depth(), kExchanges * sums + (size > kWarp ? kBarriers : 0));
+  w_.add_instructions(w_.depth(), kExchanges * sums + (size > kWarp ? kBarriers : 0));
   w_.end_round(w_.depth(), clocks);
 }
 

@@ -159,6 +159,7 @@ Expr CpuLoops::open_loop(const Expr& extent, const std::string& name) {
 std::string CpuLoops::pragma() {
   if (writer_.holds_loops()) return "";
   has_simd_ = true;
+  writer_.set_vectors({true, nest_.simd, nest_.unroll});
   return cat("LF_VECTOR_LOOP(", nest_.simd, ", ", nest_.unroll, ")\n");
 }
 
@@ -234,7 +235,8 @@ void CpuLoops::emit_stores(const OutputGroup& group, const LoopBand& own,
     NodeId node = body_.outputs[output].node;
     CodeValue x = emitter_.value(node, position);
     Expr offset = writer_.simplify(linear_position(position, group.shape));
-    writer_.line(cat("out", output, "[", writer_.text(offset), "] = ", x.text, ";"));
+    writer_.line(cat("out", output, "[", writer_.text(offset), "] = ", x.text, ";"),
+                 emitter_.access_work(offset, writer_.depth()));
   }
 }
 

@@ -11,9 +11,7 @@ namespace common {
 
 namespace {
 
-// The cost model's units are simple operations.
-constexpr double kLoopEntry = 4;
-constexpr double kVectorSpeedup = 8;
+// Instructions of a GPU that divide an index.
 constexpr double kDivision = 12;
 constexpr int64_t kTypicalSize = 128;
 // How far a GPU's compiler unrolls a loop with loads, which it then moves to the front: the most
@@ -67,7 +65,6 @@ void CodeWriter::open_blocks(const Expr& trips) {
   scopes_.back().trips = estimate(trips);
 }
 
-// Symbols count as a typical size within their range.
 double CodeWriter::estimate(const Expr& trips) const {
   if (trips.is_constant()) return static_cast<double>(trips.constant());
   std::vector<int64_t> typical;
@@ -105,9 +102,11 @@ void CodeWriter::close(const std::string& header) {
   }
   append_block(header, scope.text);
   bool loop = header.find("for (") != std::string::npos;
-  // A loop without loops inside runs in vectors, once it is long enough.
-  double speedup = scope.holds_loops ? 1 : std::clamp(scope.trips / 2, 1.0, kVectorSpeedup);
-  scopes_.back().work += loop ? kLoopEntry + scope.work * scope.trips / speedup : scope.work;
+  if (loop) {
+    scopes_.back().counts.add_loop(std::move(scope.counts), scope.trips);
+  } else {
+    scopes_.back().counts.add_block(std::move(scope.counts), scope.trips);
+  }
   bool is_unrolled = header.find("#pragma unroll") != std::string::npos;
   scopes_.back().loads.add(scope.loads, loop ? scope.trips : 1, is_unrolled || !loop);
   scopes_.back().holds_loops = scopes_.back().holds_loops || scope.holds_loops || loop;
@@ -173,9 +172,9 @@ int CodeWriter::barrier() const {
   return 0;
 }
 
-void CodeWriter::line(int level, std::string_view statement) {
+void CodeWriter::line(int level, std::string_view statement, const StepWork& work) {
   ++statements_;
-  scopes_[at(level)].work += 1;
+  counts(level).add(work);
   scopes_[at(level)].loads.work.instructions += 1;
   scopes_[at(level)].text += cat(std::string(at(level + 1) * 2, ' '), statement, "\n");
 }
@@ -220,8 +219,8 @@ void CodeWriter::count_divisions(const Expr& expr) {
     for (const Expr& factor : term.factors) {
       if (factor.as_var()) continue;
       if (factor.kind() == ExprKind::kFloorDiv || factor.kind() == ExprKind::kMod) {
-        scopes_[at(level_of(expr))].work += kDivision;
-        scopes_[at(level_of(expr))].loads.work.instructions += kDivision;
+        add_work(level_of(expr), StepWork{.folds = 1});
+        add_instructions(level_of(expr), kDivision);
         auto var = factor.left().as_var();
         if (var && var->kind == Var::Kind::kIndex) {
           divided_.push_back({names_[at(var->id)], factor.right()});
@@ -271,15 +270,15 @@ void CodeWriter::remember_after(const ValueKey& key, const CodeValue& value) {
 }
 
 CodeValue CodeWriter::declare(int level, std::string_view type, std::string_view prefix,
-                              std::string_view expression) {
+                              std::string_view expression, const StepWork& work) {
   std::string name = fresh(prefix);
-  line(level, cat("const ", type, " ", name, " = ", expression, ";"));
+  line(level, cat("const ", type, " ", name, " = ", expression, ";"), work);
   return {name, level, -1};
 }
 
 std::string CodeWriter::finish() {
   LFARM_CHECK(scopes_.size() == 1 && aside_.empty(), "scopes are still open");
-  work_ = scopes_[0].work;
+  loop_work_ = scopes_[0].counts.finish();
   scopes_[0].loads.end_round();
   thread_work_ = scopes_[0].loads.work;
   return std::move(scopes_[0].text);

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "common/cost/loop_work.h"
 #include "common/ir/expr/bounds.h"
 #include "common/ir/hlir/graph.h"
 #include "common/lowering/text/indices.h"
@@ -49,6 +50,8 @@ struct ThreadWork {
   double exchange_clocks = 0;      // that it waits for other threads
 };
 
+inline constexpr StepWork kSimpleStep{.simple = 1};
+
 // Scope 0 is the function's body. Loop indices are Expr indices whose extents are known, so that
 // every expression over them can be simplified. Not thread-safe.
 class CodeWriter {
@@ -84,9 +87,11 @@ class CodeWriter {
   bool holds_loops(int level) const { return scopes_[static_cast<size_t>(level)].holds_loops; }
   // The innermost conditional scope, 0 when there is none.
   int barrier() const;
-  // A statement, with its semicolon, at the end of scope `level` so far.
-  void line(int level, std::string_view statement);
-  void line(std::string_view statement) { line(depth(), statement); }
+  // A statement, with its semicolon, at the end of scope `level` so far. `work`: what it does.
+  void line(int level, std::string_view statement, const StepWork& work = kSimpleStep);
+  void line(std::string_view statement, const StepWork& work = kSimpleStep) {
+    line(depth(), statement, work);
+  }
   // Says that the innermost scope's loop visits its whole extent in order, together with the
   // `levels` - 1 loops over blocks around it.
   void covers_extent(int levels) { scopes_.back().covers = levels; }
@@ -96,11 +101,22 @@ class CodeWriter {
   void remember_after(const ValueKey& key, const CodeValue& value);
   // The index of the innermost loop at or around scope `level`; -1 when there is none.
   int loop_index(int level) const;
-  // Adds to the estimate of what one step of scope `level` costs, in simple operations.
-  void add_work(int level, double operations) {
-    scopes_[static_cast<size_t>(level)].work += operations;
-    scopes_[static_cast<size_t>(level)].loads.work.instructions += operations;
+
+  // ---- what the text does: by loops for processors, by threads for GPUs
+  // One step of scope `level` does this beside its statements.
+  void add_work(int level, const StepWork& work) { counts(level).add(work); }
+  // It has a loop that its statements only call.
+  void add_work(int level, const LoopWork& loop) { counts(level).add(loop); }
+  // Of the innermost scope's loop.
+  void set_vectors(const VectorWish& vectors) { counts(depth()).set_vectors(vectors); }
+  // The innermost scope runs so many steps, or, where it is conditional, in this share of times.
+  void set_trips(double trips) { scopes_.back().trips = trips; }
+  // One thread of a GPU takes more instructions in scope `level` than it has statements.
+  void add_instructions(int level, double instructions) {
+    scopes_[static_cast<size_t>(level)].loads.work.instructions += instructions;
   }
+  // Steps of a loop. Symbols count as a typical size within their range.
+  double estimate(const Expr& trips) const;
 
   // Counts an access of device memory by one thread in scope `level`; a store waits for nothing.
   struct Access {
@@ -152,16 +168,15 @@ class CodeWriter {
   const CodeValue* find(const ValueKey& key) const;
   // Remembered until the scopes of the value and of every index in the key end.
   void remember(const ValueKey& key, const CodeValue& value);
-  // "const type name = expression;" in scope `level`.
+  // "const type name = expression;" in scope `level`. `work`: what the expression does.
   CodeValue declare(int level, std::string_view type, std::string_view prefix,
-                    std::string_view expression);
+                    std::string_view expression, const StepWork& work = kSimpleStep);
 
   // The text of scope 0; nothing else may be open.
   std::string finish();
   int64_t statements() const { return statements_; }
-  // An estimate of what the finished text costs when it runs, for comparing plans.
-  double work() const { return work_; }
-  // The same of a GPU's thread.
+  // What the finished text does when it runs, and the same of a GPU's thread.
+  const std::vector<LoopWork>& loop_work() const { return loop_work_; }
   const ThreadWork& thread_work() const { return thread_work_; }
   // Indices that were divided, with the divisors.
   struct Division {
@@ -185,7 +200,7 @@ class CodeWriter {
     bool conditional = false;
     bool holds_loops = false;
     double trips = 1;
-    double work = 0;
+    LoopCounts counts;
     int loop_index = -1;
     int covers = 0;
     std::vector<std::pair<ValueKey, CodeValue>> after;  // remembered when `covers` scopes ended
@@ -195,7 +210,7 @@ class CodeWriter {
   void rebuild_bounds();
   void end_scope(Scope& scope);
   void count_divisions(const Expr& expr);
-  double estimate(const Expr& trips) const;
+  LoopCounts& counts(int level) { return scopes_[static_cast<size_t>(level)].counts; }
 
   std::vector<SymbolRange> symbols_;
   std::vector<Scope> scopes_;
@@ -207,7 +222,7 @@ class CodeWriter {
   Bounds bounds_;
   int next_name_ = 0;
   int64_t statements_ = 0;
-  double work_ = 0;
+  std::vector<LoopWork> loop_work_;
   ThreadWork thread_work_;
   std::vector<Division> divided_;
 };

@@ -79,6 +79,7 @@ void LaneLoops::open(LaneBlock block) {
 Expr LaneLoops::open_loop(const std::string& name) {
   const Expr& extent = block_->extent;
   int id = w_.open_loop(name, extent, min(extent, block_->width));
+  w_.set_vectors({.is_asked = true});
   loops_.push_back(id);
   return Expr::index(id);
 }

@@ -97,7 +97,7 @@ std::string SharedSquares::square(const std::string& pointer, DType dtype, const
   double whole =
       std::max(1.0, static_cast<double>(kSectorBytes) / static_cast<double>(s.rows * size));
   w_.add_access(w_.depth(), {bytes, bytes * whole, false, false, false});
-  w_.add_work(w_.depth(), static_cast<double>(width));
+  w_.add_instructions(w_.depth(), static_cast<double>(width));
   w_.line(cat("#pragma unroll\nfor (int e = 0; e < ", width, "; ++e) ", name, "[(", row, " * ",
               width, " + e) * ", pitch(dtype), " + ", column, "] = ", vector, "[e];"));
   w_.close(

@@ -65,7 +65,8 @@ std::string TransposedLoads::square(const std::string& pointer, DType dtype, con
                "; ++", w, ")"));
   w_.close(counting_loop(v, t.v.begin, t.v.end));
   if (in_registers) {
-    w_.line(cat("lf_turn_float16((const float*)", lines, ", 16, (float*)", name, ", 16, 16);"));
+    w_.line(cat("lf_turn_float16((const float*)", lines, ", 16, (float*)", name, ", 16, 16);"),
+            {.turns = kTurnSide * kTurnSide});
   }
   w_.remember(key, {name, t.level, -1});
   return name;

@@ -39,5 +39,11 @@ TEST(KernelNests, SplitLongSumsForTheirMachine) {
   EXPECT_EQ(blocks_of_sums("cuda-sm_90a", ""), 33) << "typical of the target";
 }
 
+TEST(KernelNests, AKindOfMachineStandsForATypicalOne) {
+  EXPECT_EQ(NestMachine(Machine::kCpu).vectors.lanes, 16);
+  EXPECT_EQ(NestMachine(Machine::kCpu, "cpu-x86_64-avx2", "").vectors.lanes, 8);
+  EXPECT_EQ(NestMachine(Machine::kGpu).gpu.name, gpu_machine_of_target({}).name);
+}
+
 }  // namespace
 }  // namespace common
