@@ -175,6 +175,20 @@ bool is_read_by_groups(const Selected& selected, common::NodeId id,
   return false;
 }
 
+// Computed in a few cheap steps from where an element lies, as the mask of a concatenation is:
+// there is nothing to read.
+bool is_of_position(const Graph& graph, common::NodeId id) {
+  std::vector<common::NodeId> steps{id};
+  for (size_t k = 0; k < steps.size(); ++k) {
+    const Node& node = graph.node(steps[k]);
+    if (node.op == Op::kIota || (node.op == Op::kConstant && node.shape.empty())) continue;
+    bool is_step = node.op == Op::kView || (is_computed(node) && is_cheap(node));
+    if (!is_step || node.operands.empty() || steps.size() > kOperandStepsMax) return false;
+    steps.insert(steps.end(), node.operands.begin(), node.operands.end());
+  }
+  return true;
+}
+
 // Whether the value is a few cheap steps from what is stored, which is about as much to read.
 bool is_cheap_of_stored(const Selected& selected, common::NodeId id,
                         const Materialised& materialised) {
@@ -191,7 +205,7 @@ bool is_cheap_of_stored(const Selected& selected, common::NodeId id,
     if (steps.size() > kStepsMax || !is_cheap(node)) return false;
     for (common::NodeId operand : node.operands) {
       common::NodeId base = base_of(selected, operand);
-      if (!is_computed(graph.node(base))) continue;
+      if (!is_computed(graph.node(base)) || is_of_position(graph, base)) continue;
       if (materialised[at(base)] != 0) {
         computed_bytes += bytes(base);
       } else {
@@ -210,7 +224,8 @@ std::vector<common::NodeId> chain_of(const Selected& selected, common::NodeId id
   for (size_t k = 0; k < chain.size() && chain.size() < kChainMax; ++k) {
     for (common::NodeId operand : graph.node(chain[k]).operands) {
       common::NodeId base = base_of(selected, operand);
-      if (is_computed(graph.node(base)) && materialised[at(base)] == 0) chain.push_back(base);
+      bool is_stored = !is_computed(graph.node(base)) || materialised[at(base)] != 0;
+      if (!is_stored && !is_of_position(graph, base)) chain.push_back(base);
     }
   }
   return chain;
