@@ -44,8 +44,11 @@ Result<RevocationList> decode_revocations(ByteView bytes);
 Bytes encode_task_payload(const TaskPayload& payload);
 Result<TaskPayload> decode_task_payload(ByteView bytes);
 
-// TaskResult::report. Kernels, objects and times agree in number; errors and times are finite.
+// TaskResult::report. Kernels, objects and times agree in number; errors and times are finite; a
+// run took some time.
 Bytes encode_task_report(const TaskReport& report);
 Result<TaskReport> decode_task_report(ByteView bytes);
+// The same of a task that only compiled (Task::only_build).
+Result<TaskReport> decode_build_report(ByteView bytes);
 
 }  // namespace common

@@ -148,7 +148,8 @@ CandidateResult Workers::judge(const WorkerSession& session, common::TaskResult&
   result.spans = std::move(message.spans);
   const TaskSpec* task = dispatcher_.task(message.lease.task_id);
   if (result.outcome != common::TaskOutcome::kOk || task == nullptr) return result;
-  auto report = common::decode_task_report(message.report);
+  auto report = task->only_build_at != 0 ? common::decode_build_report(message.report)
+                                         : common::decode_task_report(message.report);
   common::Status status = report.ok() ? check_report(*report, *task->candidate) : report.error();
   if (status.ok()) {
     result.report = std::move(report).value();

@@ -331,6 +331,14 @@ TEST(WireIr, ImpossibleReportsAreRefused) {
   refused([](TaskReport& r) { r.kernels[0].entry.units = Expr::index(0); }, "undeclared");
 }
 
+TEST(WireIr, WhatWasOnlyCompiledTookNoTime) {
+  TaskReport report = sample_report();
+  report.total_ns = 0;
+  auto read = decode_build_report(encode_task_report(report));
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  EXPECT_EQ(*read, report);
+}
+
 // A graph document with a table of expressions that the writer never makes.
 template <class Fill>
 Bytes with_table(capnp::uint entries, Fill fill) {

@@ -139,7 +139,7 @@ TEST_F(PipelineTest, ATaskMayAskForTheObjectsAlone) {
   pipeline_->submit(std::move(job));
   JobResult result = next();
   ASSERT_EQ(result.message.outcome, TaskOutcome::kOk) << result.message.message;
-  auto report = common::decode_task_report(result.message.report);
+  auto report = common::decode_build_report(result.message.report);
   ASSERT_TRUE(report.ok()) << report.error().message;
   EXPECT_EQ(report->kernels.size(), 2u);
   EXPECT_EQ(report->kernels_compiled, 2u);
