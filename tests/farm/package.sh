@@ -18,9 +18,10 @@ for file in bin/lfarm bin/lfarm-coordinator bin/lfarm-worker include/lfarm.h sha
             share/man/man1/lfarm-worker.1 lib/systemd/system/lfarm-worker.service \
             lib/systemd/system/lfarm-coordinator.service lib/systemd/system/lfarm-signer.service \
             lib/sysusers.d/lfarm.conf share/lfarm/with-signer.conf \
-            lib/python3/dist-packages/lfarm/__init__.py lib/python3/dist-packages/lfarm/py.typed; do
+            lib/python3/dist-packages/lfarm/__init__.py; do
   [ -s "$prefix/$file" ] || fail "no $file"
 done
+[ -e "$prefix/lib/python3/dist-packages/lfarm/py.typed" ] || fail "no py.typed"
 
 # One version: of the programs, the Python package and the changelog.
 version=$("$prefix/bin/lfarm" --version)
