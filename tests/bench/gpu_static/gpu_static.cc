@@ -323,11 +323,12 @@ int report(const StaticOptions& options) {
   std::vector<KernelUse> best;
   double first_us = 0, least_us = 0;
   for (common::Program& program : *programs) {
+    const bool is_first = &program == programs->data();
     auto uses = analyse(std::move(program), options, sizes, *machine, known);
     if (!uses.ok()) return fail(uses.error());
     double us = 0;
     for (const KernelUse& use : *uses) us += use.predicted_us;
-    if (&program == programs->data()) first_us = us;
+    if (is_first) first_us = us;
     if (!best.empty() && us >= least_us) continue;
     best = std::move(*uses);
     least_us = us;
