@@ -1,7 +1,7 @@
 // How long a processor takes for loops, from what their steps do.
 //
-// One formula for whoever counts loops: the lowering of a nest knows each of them, the walk of a
-// template's body knows those before and after the template's own.
+// The lowering of a nest counts the nest's loops, and the walk of a template's body those of its
+// prologue and epilogue. Both are priced here.
 #pragma once
 
 #include <span>

@@ -38,7 +38,7 @@ namespace {
 // Fewer kernels are not worth a run of their own: starting on a text costs NVRTC as much as one or
 // two of them.
 constexpr size_t kKernelsPerRunMin = 4;
-// By order, one key in so many ends a group.
+// Mean size of a group: a kernel whose key is a multiple of this ends its group.
 constexpr uint64_t kKernelsPerGroup = 8;
 
 // Under which a group's object is found for one of its kernels.

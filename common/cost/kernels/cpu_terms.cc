@@ -85,9 +85,9 @@ constexpr DeviceTerms kCpuSse = [] {
 
 const DeviceTerms& cpu_terms(const Target& target) {
   if (machine_of(target) == Machine::kCpuPairs) return kCpuPairs;
-  if (target.name == "cpu-x86_64-avx2") return kCpuAvx2;
-  if (target.name == "cpu-x86_64" || target.name == "cpu-aarch64") return kCpuSse;
-  return kCpuAvx512;
+  const VectorTerms* vector = &vector_terms_of_target(target.name);
+  if (vector == &kAvx2Vectors) return kCpuAvx2;
+  return vector == &kSseVectors ? kCpuSse : kCpuAvx512;
 }
 
 }  // namespace common

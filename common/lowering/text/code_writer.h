@@ -109,7 +109,8 @@ class CodeWriter {
   void add_work(int level, const LoopWork& loop) { counts(level).add(loop); }
   // Of the innermost scope's loop.
   void set_vectors(const VectorWish& vectors) { counts(depth()).set_vectors(vectors); }
-  // The innermost scope runs so many steps, or, where it is conditional, in this share of times.
+  // Steps of the innermost scope's loop; of a condition's scope the share of cases in which it
+  // holds.
   void set_trips(double trips) { scopes_.back().trips = trips; }
   // One thread of a GPU takes more instructions in scope `level` than it has statements.
   void add_instructions(int level, double instructions) {

@@ -6,7 +6,7 @@
 
 namespace bench {
 
-// Fills the engine at the address with so many plans of so many bytes, and prints one line of JSON.
+// Writes `plans` plans of `plan_bytes` bytes to the engine and prints one line of JSON.
 // Throws where the server cannot be used or is not empty.
 int run_scale_engine(const std::string& address, int64_t plans, size_t plan_bytes);
 
