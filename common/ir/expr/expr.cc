@@ -399,6 +399,35 @@ std::optional<std::pair<Expr, Expr>> split_by(const Expr& a, const Expr& b) {
   return std::make_pair(quotient, remainder);
 }
 
+// The term that comes first by degree and then by its factors, which is an order that products
+// keep. The expression has a term.
+Expr::Term leading_term(const Expr& e) {
+  auto terms = e.terms();
+  return *std::min_element(terms.begin(), terms.end(),
+                           [](const Expr::Term& x, const Expr::Term& y) {
+                             if (x.factors.size() != y.factors.size())
+                               return x.factors.size() > y.factors.size();
+                             return x.factors < y.factors;
+                           });
+}
+
+constexpr int kQuotientTermsMax = 64;
+
+// The exact quotient by a divisor of several terms: (s0*s1 - s0) / (s1 - 1) is s0.
+std::optional<Expr> long_division(const Expr& a, const Expr& b) {
+  Expr::Term divisor = leading_term(b);
+  Expr quotient = 0, remainder = a;
+  for (int terms = 0; !remainder.is_constant(); ++terms) {
+    auto next = divide_term(leading_term(remainder), divisor);
+    if (!next || terms == kQuotientTermsMax) return std::nullopt;
+    Expr term = next->factors.empty() ? Expr(next->coefficient) : make_sum(0, {*next});
+    quotient += term;
+    remainder = remainder - term * b;
+  }
+  if (!remainder.is_constant(0)) return std::nullopt;
+  return quotient;
+}
+
 }  // namespace
 
 Expr floor_div(const Expr& a, const Expr& b) {
@@ -457,9 +486,11 @@ Expr max(const Expr& a, const Expr& b) {
 std::optional<Expr> exact_div(const Expr& a, const Expr& b) {
   if (a == b) return Expr(1);
   if (b.is_constant(0)) return std::nullopt;
-  auto parts = split_by(a, b);
-  if (parts && parts->second.is_constant(0)) return parts->first;
-  return std::nullopt;
+  if (auto parts = split_by(a, b)) {
+    if (parts->second.is_constant(0)) return parts->first;
+    return std::nullopt;
+  }
+  return long_division(a, b);
 }
 
 }  // namespace common

@@ -32,6 +32,19 @@ TEST(Expr, DivisionTakesOutWhatDivides) {
   EXPECT_EQ(floor_div(floor_div(s0, 3), 5), floor_div(s0, 15));
 }
 
+TEST(Expr, PolynomialsDivideExactly) {
+  const Expr divisors[] = {s1 - 1, s0 + s1, s0 * s1 * 2 - s0 + 3, s0 * s0 - s1 * s1};
+  const Expr quotients[] = {s0, Expr(3), s0 - s1 + 1, s0 * s0 * s1 - 5};
+  for (const Expr& b : divisors) {
+    for (const Expr& q : quotients) {
+      EXPECT_EQ(exact_div(q * b, b), q) << q.text() << " of " << b.text();
+      EXPECT_FALSE(exact_div(q * b + 1, b)) << q.text() << " of " << b.text();
+      EXPECT_FALSE(exact_div(q * b + s0, b)) << q.text() << " of " << b.text();
+    }
+  }
+  EXPECT_FALSE(exact_div(s0, s0 + s1));
+}
+
 TEST(Expr, QuotientAndRemainderJoin) {
   EXPECT_EQ(floor_div(i0, 8) * 8 + mod(i0, 8), i0);
   EXPECT_EQ(floor_div(i0, 8) * 24 + mod(i0, 8) * 3 + i1, i0 * 3 + i1);

@@ -122,6 +122,15 @@ TEST(LoopBand, SizesMayBeSymbols) {
   EXPECT_FALSE(verify_band(plain_band({s}), {Expr::symbol(1)}, symbols).ok());
 }
 
+TEST(LoopBand, SizesMayBeSumsOfSymbols) {
+  const std::vector<SymbolRange> symbols = {{1, 7}, {2, 9}};
+  Shape shape = {2, Expr::symbol(1), Expr::symbol(0) - 1};
+  LoopBand band = *fuse_loops(plain_band(shape), 1);
+  EXPECT_TRUE(verify_band(band, shape, symbols).ok());
+  band = *fuse_loops(band, 0);
+  EXPECT_TRUE(verify_band(band, shape, symbols).ok());
+}
+
 TEST(LoopBand, NothingIsVisitedOfWhatIsEmpty) {
   EXPECT_TRUE(verify_band(plain_band({5, 0}), {5, 0}, {}).ok());
   EXPECT_FALSE(fuse_loops(plain_band({5, 0}), 0)) << "an index would be divided by 0";
