@@ -316,6 +316,26 @@ TEST(FusionGate, OnAGpuASavedLaunchIsReasonEnough) {
   EXPECT_EQ(gate_fusion(gpu, Calibration::kNone, worth, 1000).genome.size(), 0u);
 }
 
+TEST(FusionGate, OnAGpuValuesThatShareALaunchAreDecidedTogether) {
+  common::SteadyClock clock;
+  // Three projections of one row, each rounded: sums in one launch, and rounded in another.
+  using common::DType, common::InputKind;
+  common::GraphBuilder b;
+  common::NodeId x = b.input(InputKind::kUser, DType::kBfloat16, {1, 256}, "x");
+  for (int64_t columns : {256, 64, 128}) {
+    common::NodeId w = b.input(InputKind::kWeight, DType::kBfloat16, {256, columns}, "w");
+    common::NodeId sums = b.matmul(b.cast(x, DType::kFloat32), b.cast(w, DType::kFloat32));
+    b.output(b.cast(sums, DType::kBfloat16));
+  }
+  RegionSpace gpu(b.finish(), clock, Numerics::kStrict, common::Machine::kGpu);
+  auto worth = [&](const Genome& genome) {
+    return 1e6 + 1200 * static_cast<double>(gpu.structure(genome)->fused.shell.calls.size());
+  };
+  Gated gated = gate_fusion(gpu, Calibration::kDefault, worth, 1000);
+  EXPECT_EQ(gpu.structure({})->fused.shell.calls.size(), 2u);
+  EXPECT_EQ(gpu.structure(gated.genome)->fused.shell.calls.size(), 1u);
+}
+
 TEST(SearchQuality, GuidedSearchFindsBetterPlansThanAPlainGeneticOne) {
   double guided = 0, plain = 0;
   for (const char* name : kModels) {

@@ -2,6 +2,10 @@
 
 #include <cmath>
 #include <limits>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "common/base/cat.h"
 #include "common/cost/gpu_time.h"
@@ -17,6 +21,9 @@ constexpr double kDefaultMargin = 0.02;
 // little speaks for it, and much has to speak for another launch.
 constexpr double kGpuInPlaceNs = 0.05 * common::kGpuLaunchNs;
 constexpr double kGpuStoredNs = 0.4 * common::kGpuLaunchNs;
+// In place at a cost of less than this alone, a value may be worth it with others.
+constexpr double kGpuTieNs = 0.5 * common::kGpuLaunchNs;
+constexpr size_t kFewTies = 8;
 
 }  // namespace
 
@@ -51,6 +58,7 @@ class Gate {
   // Whether some value's default was overruled.
   bool pass() {
     bool changes = false;
+    ties_.clear();
     auto structure = space_.structure(gated_.genome);
     for (const Site& site : structure->sites) {
       if (site.name.kind != GeneKind::kStore) continue;
@@ -59,28 +67,59 @@ class Gate {
     }
     return changes;
   }
+  // Takes values of one operation in place together that cost less than a launch one by one: the
+  // sums of three projections are rounded in one launch, which is saved when none of them is
+  // stored. All of them, or all but one where they are few.
+  void pass_together() {
+    for (const auto& [operation, names] : ties_) {
+      bool is_taken = take_in_place(operation, names);
+      const bool is_few = names.size() > 2 && names.size() <= kFewTies;
+      for (size_t k = 0; is_few && k < names.size() && !is_taken; ++k) {
+        std::vector<GeneName> others = names;
+        others.erase(others.begin() + static_cast<std::ptrdiff_t>(k));
+        is_taken = take_in_place(operation, others);
+      }
+    }
+  }
   Gated take() { return std::move(gated_); }
 
  private:
   bool decide(const Site& site) {
     Genome changed = gated_.genome;
-    changed.set(site.name, site.current != 0 ? 0 : 1);
+    const bool is_stored = site.current != 0;
+    changed.set(site.name, is_stored ? 0 : 1);
     // A value that must be stored stays so whatever its gene says.
     if (space_.structure(changed)->fingerprint == space_.structure(gated_.genome)->fingerprint) {
       return false;
     }
+    std::string name = space_.saturated().heads->name(site.head);
+    if (decide(std::move(changed), name, is_stored)) return true;
+    const FusionDecision& kept = gated_.decisions.back();
+    if (is_stored && kept.in_place_ns < kept.stored_ns + kGpuTieNs) {
+      ties_[name.substr(0, name.find(' '))].push_back(site.name);
+    }
+    return false;
+  }
+
+  bool take_in_place(const std::string& operation, const std::vector<GeneName>& names) {
+    if (names.size() < 2) return false;
+    Genome changed = gated_.genome;
+    for (const GeneName& name : names) changed.set(name, 0);
+    return decide(std::move(changed), common::cat(names.size(), " of ", operation), true);
+  }
+
+  // Whether the other genome is taken.
+  bool decide(Genome changed, std::string operation, bool was_materialised) {
     double other = worth_(changed);
     FusionDecision decision;
-    decision.operation = space_.saturated().heads->name(site.head);
-    decision.was_materialised = site.current != 0;
-    decision.stored_ns = decision.was_materialised ? now_ : other;
-    decision.in_place_ns = decision.was_materialised ? other : now_;
+    decision.operation = std::move(operation);
+    decision.was_materialised = was_materialised;
+    decision.stored_ns = was_materialised ? now_ : other;
+    decision.in_place_ns = was_materialised ? other : now_;
     double least = now_ * margin_;
-    if (common::is_gpu(space_.machine())) {
-      least = decision.was_materialised ? kGpuInPlaceNs : kGpuStoredNs;
-    }
+    if (common::is_gpu(space_.machine())) least = was_materialised ? kGpuInPlaceNs : kGpuStoredNs;
     bool overrules = std::isfinite(margin_) && other < now_ - least;
-    decision.is_materialised = decision.was_materialised != overrules;
+    decision.is_materialised = was_materialised != overrules;
     gated_.decisions.push_back(std::move(decision));
     if (!overrules) return false;
     gated_.genome = std::move(changed);
@@ -94,6 +133,7 @@ class Gate {
   const size_t values_max_;
   double now_;
   Gated gated_;
+  std::map<std::string, std::vector<GeneName>> ties_;  // stored values of the last pass
 };
 
 }  // namespace
@@ -103,7 +143,12 @@ Gated gate_fusion(RegionSpace& space, Calibration calibration,
   Gate gate(space, fusion_margin(calibration), worth, values_max);
   // Whether kernels share a launch depends on what comes before them, so that a later decision may
   // change what an earlier one is worth.
-  if (gate.pass() && common::is_gpu(space.machine())) gate.pass();
+  if (common::is_gpu(space.machine())) {
+    if (gate.pass()) gate.pass();
+    gate.pass_together();
+  } else {
+    gate.pass();
+  }
   return gate.take();
 }
 

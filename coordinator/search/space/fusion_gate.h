@@ -32,7 +32,8 @@ struct Gated {
 double fusion_margin(Calibration calibration);
 
 // `worth` gives a structure's time. Decides value after value, in the program's order, each with
-// those before it decided; at most `values_max` of them. On a GPU in two rounds.
+// those before it decided; at most `values_max` of them. On a GPU in two rounds, and then values of
+// one operation together whose stores save little one by one.
 Gated gate_fusion(RegionSpace& space, Calibration calibration,
                   const std::function<double(const Genome&)>& worth, size_t values_max);
 
