@@ -127,29 +127,47 @@ void SearchRun::tick(int64_t now_ns) {
   if (!alive.expired()) check_quota();
 }
 
-// The search is told to end early enough for its finalists. What is open when the time is over is
-// given up once the search has a plan; before that, all but the whole programs that may become one.
+// The search is told to end early enough for what workers have begun and for its finalists. What is
+// open when the time is over is given up once the search has a plan; before that, all but the whole
+// programs that may become one.
 void SearchRun::check_time(int64_t now_ns) {
   const uint64_t budget_ms = scope_.request.budget_ms;
   if (budget_ms == 0) return;
   double left_ms = static_cast<double>(budget_ms) - static_cast<double>(scope_.elapsed_ms(now_ns));
+  const SearchStatus& status = scope_.status;
   auto workers = static_cast<double>(std::max<size_t>(1, scope_.env.workers.count()));
-  double needed_ms = scope_.status.pending_ms / workers + scope_.status.closing_ms;
+  auto pending = static_cast<double>(std::max<int64_t>(1, status.candidates - status.completed));
+  double begun = std::min(pending, Dispatcher::kBegunByWorker * workers);
+  double needed_ms = status.pending_ms * (begun / pending) / workers + status.closing_ms;
+  const std::weak_ptr<SearchRun*> alive = self_;
   if (!told_to_finish_ && left_ms <= needed_ms) finish_now();
-  if (left_ms <= 0) give_up_what_is_open();
+  if (left_ms <= 0 && !alive.expired()) give_up_what_is_open();
 }
 
 void SearchRun::give_up_what_is_open() {
   bool has_plan = scope_.status.best_ns > 0;
   scope_.env.dispatcher.give_up_tasks(
-      scope_.request.id,
+      scope_.request.id, Dispatcher::GiveUp::kOpen,
       [&](const TaskSpec& task) {
         return task.only_build_at == 0 && (has_plan || !task.candidate->may_become_plan());
       },
       "the search's time is over");
 }
 
-// The search ends with the best so far.
+// Ends with the best so far: regions' candidates that no worker has begun would only keep finalists
+// waiting.
+void SearchRun::finish_now() {
+  told_to_finish_ = true;
+  next_.finish_now = true;
+  is_waiting_ = false;
+  scope_.env.dispatcher.give_up_tasks(
+      scope_.request.id, Dispatcher::GiveUp::kWaiting,
+      [](const TaskSpec& task) {
+        return task.only_build_at == 0 && !task.candidate->may_become_plan();
+      },
+      "the search ends");
+}
+
 void SearchRun::check_quota() {
   if (told_to_finish_) return;
   const JobRequest& request = scope_.request;
@@ -158,12 +176,6 @@ void SearchRun::check_quota() {
   cut_off_ = cat("the search ended early: ", reason);
   common::log_info(cut_off_, {{"job", request.id}, {"tenant", request.tenant}});
   finish_now();
-}
-
-void SearchRun::finish_now() {
-  told_to_finish_ = true;
-  next_.finish_now = true;
-  is_waiting_ = false;
 }
 
 void SearchRun::end(common::Result<SearchOutcome> outcome) {

@@ -84,7 +84,7 @@ void SecondBuild::tick(int64_t now_ns) {
   bool is_there = env_.workers.make_of(asked_).has_value();
   if (is_there && now_ns < deadline_ns_) return;
   env_.dispatcher.give_up_tasks(
-      job_,
+      job_, Dispatcher::GiveUp::kOpen,
       [this](const TaskSpec& task) {
         return task.only_build_at != 0 && task.candidate == built_.candidate;
       },

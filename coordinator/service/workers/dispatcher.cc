@@ -1,6 +1,8 @@
 #include "coordinator/service/workers/dispatcher.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 #include <utility>
 
 #include "common/base/cat.h"
@@ -89,14 +91,34 @@ void Dispatcher::add_task(TaskSpec spec) {
   feed(std::move(event));
 }
 
-void Dispatcher::give_up_tasks(farm::JobId job,
+// The oldest that each worker has.
+std::unordered_set<farm::TaskId> Dispatcher::begun_tasks() const {
+  std::map<farm::WorkerId, std::set<std::pair<int64_t, farm::TaskId>>> held;
+  for (const auto& [id, task] : tasks_) {
+    const std::vector<TimelineLease>& leases = task.times.leases;
+    bool is_held = !leases.empty() && leases.back().ended_ns == 0;
+    if (is_held) held[task.worker].emplace(task.sent_ns, id);
+  }
+  std::unordered_set<farm::TaskId> begun;
+  for (const auto& [worker, tasks] : held) {
+    size_t count = 0;
+    for (const auto& [sent_ns, id] : tasks) {
+      if (count++ < kBegunByWorker) begun.insert(id);
+    }
+  }
+  return begun;
+}
+
+void Dispatcher::give_up_tasks(farm::JobId job, GiveUp which,
                                const std::function<bool(const TaskSpec&)>& is_given_up,
                                const std::string& message) {
   auto found = by_job_.find(job);
   if (found == by_job_.end()) return;
+  std::unordered_set<farm::TaskId> begun;
+  if (which == GiveUp::kWaiting) begun = begun_tasks();
   std::vector<farm::TaskId> given_up;
   for (farm::TaskId id : found->second) {
-    if (is_given_up(tasks_.at(id).spec)) given_up.push_back(id);
+    if (!begun.contains(id) && is_given_up(tasks_.at(id).spec)) given_up.push_back(id);
   }
   // By number: in which order results reach a search must not depend on a hash table.
   std::sort(given_up.begin(), given_up.end());
@@ -157,6 +179,7 @@ void Dispatcher::on(const farm::SendTask& action) {
   Open& task = found->second;
   task.spent_ns = worker_ns(task);
   task.sent_ns = clock_.now_ns();
+  task.worker = action.worker;
   task.shares = std::max<uint32_t>(workers_->slots_of(action.worker), 1);
   std::vector<TimelineLease>& leases = task.times.leases;
   meters_.task_leased(leases.empty(),

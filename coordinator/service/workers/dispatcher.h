@@ -105,9 +105,14 @@ class Dispatcher {
 
   void add_job(farm::JobId job, const std::string& tenant, uint32_t priority);
   void add_task(TaskSpec spec);
-  // Ends the job's open tasks of which `is_given_up` as outcome kInfra, with this message.
-  void give_up_tasks(farm::JobId job, const std::function<bool(const TaskSpec&)>& is_given_up,
+  // Ends the job's open tasks of which `is_given_up` as outcome kInfra, with this message; of
+  // kWaiting only what no worker has begun.
+  enum class GiveUp { kOpen, kWaiting };
+  void give_up_tasks(farm::JobId job, GiveUp which,
+                     const std::function<bool(const TaskSpec&)>& is_given_up,
                      const std::string& message);
+  // So many tasks of those that it holds has a worker begun: it compiles one and runs another.
+  static constexpr size_t kBegunByWorker = 2;
   // Drops the job with its open tasks; nothing more is heard of them.
   void remove_job(farm::JobId job);
   size_t open_tasks(farm::JobId job) const;
@@ -124,9 +129,10 @@ class Dispatcher {
  private:
   struct Open {
     TaskSpec spec;
-    int64_t sent_ns = 0;   // since when it has been with a worker
-    uint32_t shares = 1;   // tasks that share that worker's time
-    int64_t spent_ns = 0;  // by earlier workers
+    farm::WorkerId worker = 0;  // that has it, or had it last
+    int64_t sent_ns = 0;        // since when it has been with a worker
+    uint32_t shares = 1;        // tasks that share that worker's time
+    int64_t spent_ns = 0;       // by earlier workers
     bool is_reproducible = false;
     TaskTimes times = {};
   };
@@ -157,6 +163,7 @@ class Dispatcher {
   void end_lease(Open& task, const char* how);
   void end_task(farm::TaskId task, CandidateResult result);
   int64_t worker_ns(const Open& task) const;
+  std::unordered_set<farm::TaskId> begun_tasks() const;
 
   const DispatcherOptions options_;
   const common::Clock& clock_;

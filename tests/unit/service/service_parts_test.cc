@@ -178,15 +178,17 @@ class Grants final : public WorkerLink, public TaskSink {
   void send_task(farm::WorkerId, const common::Task& task) override {
     ++of_job[dispatcher_.task(task.lease.task_id)->job];
   }
-  void revoke(farm::WorkerId, const common::TaskLease&) override {}
+  void revoke(farm::WorkerId worker, const common::TaskLease&) override { ++revoked[worker]; }
   void ask_for_hello(farm::WorkerId) override {}
   void lost(farm::WorkerId, bool) override {}
   void refused(farm::WorkerId, farm::Refusal) override {}
   std::string name(farm::WorkerId) const override { return "worker"; }
-  void task_done(TaskDone) override {}
+  void task_done(TaskDone done) override { ended.insert(done.candidate->id); }
   void job_stopped(farm::JobId, uint32_t) override {}
 
   std::map<farm::JobId, int> of_job;
+  std::map<farm::WorkerId, int> revoked;
+  std::set<uint64_t> ended;  // candidates
 
  private:
   const Dispatcher& dispatcher_;
@@ -215,6 +217,32 @@ TEST_F(JournalTest, TenantsShareEquallyAndTheirJobsByPriority) {
   EXPECT_NEAR(grants.of_job[1], 90, 1);
   EXPECT_NEAR(grants.of_job[2], 30, 1);
   EXPECT_NEAR(grants.of_job[3], 120, 1);
+}
+
+TEST_F(JournalTest, WhatNoWorkerHasBegunIsGivenUp) {
+  common::SteadyClock clock;
+  DispatcherOptions options;
+  options.run_limit_ms = 1000;
+  Meters meters;
+  Dispatcher dispatcher(options, clock, *store_, meters);
+  Grants grants(dispatcher);
+  dispatcher.connect(grants, grants);
+  dispatcher.add_job(1, "a", 10);
+  for (uint64_t id = 0; id < 10; ++id) {
+    Candidate candidate;
+    candidate.id = id;
+    dispatcher.add_task({1, "cpu-test", std::make_shared<const Candidate>(candidate)});
+    if (id == 3) dispatcher.feed(farm::WorkerHello{1, 1, "cpu-test", 3});
+    if (id == 6) dispatcher.feed(farm::WorkerHello{2, 1, "cpu-test", 3});
+  }
+  ASSERT_EQ(grants.of_job[1], 6);
+  // The first worker has 0 to 2 and the second 3 to 5: the last of each has not begun. 9 stays.
+  dispatcher.give_up_tasks(
+      1, Dispatcher::GiveUp::kWaiting, [](const TaskSpec& task) { return task.candidate->id != 9; },
+      "enough");
+  EXPECT_EQ(grants.ended, (std::set<uint64_t>{2, 5, 6, 7, 8}));
+  EXPECT_EQ(grants.revoked, (std::map<farm::WorkerId, int>{{1, 1}, {2, 1}}));
+  EXPECT_EQ(dispatcher.open_tasks(1), 5u);
 }
 
 TEST_F(JournalTest, DamagedResultsAreLeftOutAndDamagedRequestsRefused) {
