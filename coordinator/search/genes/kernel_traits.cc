@@ -16,6 +16,9 @@ using common::Template;
 
 // Features of one body are of no use to other searches: they hold this bit.
 constexpr Feature kOwn = Feature{1} << 63;
+// Products and attention of up to this many rows are bound by what they read, once for all rows;
+// what a schedule is worth there says nothing of products that compute.
+constexpr double kFewRows = 8;
 
 double extent(const common::Expr& size, const std::vector<int64_t>& symbols) {
   return static_cast<double>(std::max<int64_t>(1, size.evaluate(symbols)));
@@ -56,7 +59,9 @@ uint64_t few(int count, int most) { return static_cast<uint64_t>(std::min(count,
 // Collects features of one kernel.
 class Features {
  public:
-  explicit Features(Template form) : form_(common::mix64(static_cast<uint64_t>(form) + 77)) {
+  // `kind`: of kernels of the form; no effect is that of two.
+  Features(Template form, uint64_t kind)
+      : form_(common::combine64(common::mix64(static_cast<uint64_t>(form) + 77), kind)) {
     add({});
   }
   void add(std::initializer_list<uint64_t> parts) {
@@ -314,7 +319,9 @@ double predict_ns(const KernelTraits& traits, ScheduleCode code) {
 }
 
 std::vector<Feature> features_of(const KernelTraits& traits, ScheduleCode code) {
-  Features features(traits.form);
+  const bool has_rows = traits.form == Template::kTile || traits.form == Template::kGemm ||
+                        traits.form == Template::kAttention;
+  Features features(traits.form, has_rows && traits.m <= kFewRows ? 1 : 0);
   // What holds where launching takes all the time says little about large kernels.
   features.add({20, size_class(traits.predicted_ns, 1.5)});
   features.add({21, size_class(traits.predicted_ns, 3)});

@@ -68,6 +68,21 @@ TEST(Traits, EveryParameterTeachesLaterSearches) {
   }
 }
 
+// A decoding step's products read each weight once, whatever the tile; a prompt's compute.
+TEST(Traits, ProductsOfFewRowsTeachNothingOfOthers) {
+  const common::DeviceTerms& terms = common::device_terms({"cpu-x86_64-avx512"});
+  KernelTraits step = traits(Template::kTile, terms, 1), prompt = traits(Template::kTile, terms, 2);
+  step.m = 1;
+  constexpr size_t kMr = 2;
+  EffectTable known = learned(step, kMr, 0);
+  EffectModel model(&known);
+  auto mean = [&](KernelTraits& t, size_t digit) {
+    return model.mean(features_of(t, with_digit(Template::kTile, 0, kMr, digit)));
+  };
+  EXPECT_LT(mean(step, 0), mean(step, 1) - 0.1);
+  EXPECT_EQ(mean(prompt, 0), mean(prompt, 1));
+}
+
 // On a machine that takes twice as long as the constants say, a kind of kernels that was not
 // measured yet takes about as much longer; else searches would hold what they have not tried for
 // faster.
