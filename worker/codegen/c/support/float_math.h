@@ -117,9 +117,8 @@ LF_INLINE float lf_within_one(float y) {
   return y < -1.0f ? -1.0f : y;
 }
 LF_INLINE float lf_tanh_f32(float x) {
-  x = x > 9.02f ? 9.02f : x;
-  x = x < -9.02f ? -9.02f : x;
   float s = x * x;
+  s = s > 81.3604f ? 81.3604f : s;
   float p = 1.33190449e-8f;
   p = p * s + 2.05834614e-5f;
   p = p * s + 3.49403335e-3f;
@@ -133,9 +132,8 @@ LF_INLINE float lf_tanh_f32(float x) {
   return lf_within_one(x * p / q);
 }
 LF_INLINE float lf_erf_f32(float x) {
-  x = x > 3.925f ? 3.925f : x;
-  x = x < -3.925f ? -3.925f : x;
   float s = x * x;
+  s = s > 15.405625f ? 15.405625f : s;
   float p = 2.0419736e-6f;
   p = p * s + 2.84808289e-4f;
   p = p * s + 3.77959421e-3f;
