@@ -54,7 +54,9 @@ Result<LlmRun> read_llm_run(const std::string& path) {
     if (head.contains(word) && head[word].is_string()) *field = head[word].get<std::string>();
   }
   for (size_t number = 2; std::getline(lines, line); ++number) {
+    const bool is_cut = lines.eof();
     auto row = row_of(line);
+    if (!row.ok() && is_cut) break;
     if (!row.ok())
       return common::invalid_input(cat(path, ": line ", number, ": ", row.error().message));
     run.rows.push_back(std::move(row).value());

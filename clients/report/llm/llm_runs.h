@@ -22,7 +22,8 @@ struct LlmRun {
 // The file of a run: a line that says what it is, and a line for each row.
 std::string run_path(const std::string& folder, const std::string& id);
 std::string json_of(const LlmRun& run);  // the first line
-// kInvalidInput naming the line that is none.
+// A last line without its end, which a run that was killed left, may be no row. kInvalidInput
+// naming another line that is none.
 common::Result<LlmRun> read_llm_run(const std::string& path);
 // All runs of the folder, oldest first.
 common::Result<std::vector<LlmRun>> read_llm_runs(const std::string& folder);

@@ -110,8 +110,14 @@ TEST_F(LlmTest, RunsAreKept) {
   EXPECT_EQ((*runs)[0].mode, "quick");
   EXPECT_EQ(clients::table_of((*runs)[0].rows), clients::table_of({run.rows[0], failed}));
 
-  std::ofstream(clients::run_path(folder_, run.id), std::ios::app) << "{\"model\":1}\n";
-  auto broken = clients::read_llm_run(clients::run_path(folder_, run.id));
+  const std::string path = clients::run_path(folder_, run.id);
+  std::ofstream(path, std::ios::app) << "{\"model\":\"lla";
+  auto killed = clients::read_llm_run(path);
+  ASSERT_TRUE(killed.ok()) << killed.error().message;
+  EXPECT_EQ(killed->rows.size(), 2u);
+
+  std::ofstream(path, std::ios::app) << "\n";
+  auto broken = clients::read_llm_run(path);
   ASSERT_FALSE(broken.ok());
   EXPECT_NE(broken.error().message.find("line 4"), std::string::npos) << broken.error().message;
 }
