@@ -28,6 +28,14 @@ void Background::start(Work work) {
   changed_.notify_one();
 }
 
+void Background::start_first(Work work) {
+  {
+    std::lock_guard lock(mutex_);
+    waiting_.push_front(std::move(work));
+  }
+  changed_.notify_one();
+}
+
 void Background::deliver() {
   waker_.clear();
   std::vector<Done> finished;

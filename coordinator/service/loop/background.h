@@ -27,6 +27,8 @@ class Background {
   Background& operator=(const Background&) = delete;
 
   void start(Work work);
+  // Before what waits.
+  void start_first(Work work);
   // Readable when deliver() has something to do.
   int fd() const { return waker_.fd(); }
   // Runs what finished work left behind, on the caller's thread.

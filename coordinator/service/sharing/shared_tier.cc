@@ -211,10 +211,11 @@ void SharedTier::revoked(const std::vector<Digest>& ids) {
   if (link_) publish(ids);
 }
 
-// What cannot be said now is said when this farm looks for others' news again.
+// Before plans that wait to be offered. What cannot be said now is said when this farm looks for
+// others' news again.
 void SharedTier::publish(std::vector<Digest> ids) {
   ++pushes_;
-  link_->pushing.start([this, ids = std::move(ids)]() -> Background::Done {
+  link_->pushing.start_first([this, ids = std::move(ids)]() -> Background::Done {
     std::vector<std::string> plans;
     for (const Digest& id : ids) {
       auto blob = store_.get_blob(id);
@@ -259,8 +260,8 @@ void SharedTier::take_measurements() {
 
 void SharedTier::look_for_revocations() {
   revocations_.is_looking = true;
-  if (std::exchange(revocations_.has_unpublished, false)) publish({});
-  link_->pushing.start([this]() -> Background::Done {
+  const bool has_unpublished = std::exchange(revocations_.has_unpublished, false);
+  link_->pushing.start_first([this]() -> Background::Done {
     PeerPlans::News news = link_->peers.learn_revocations();
     return [this, news] {
       revocations_.is_looking = false;
@@ -269,6 +270,7 @@ void SharedTier::look_for_revocations() {
       apply(news);
     };
   });
+  if (has_unpublished) publish({});  // goes before
 }
 
 void SharedTier::adopt(const ReplicaNotes::Usages& usages) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <future>
 #include <map>
 #include <set>
 #include <stdexcept>
@@ -465,6 +466,30 @@ TEST(StageClock, AddsUpWhatAStageTookInAllItsTurns) {
   EXPECT_EQ(clock.times()[0], (common::StageTime{"a", 3}));
   EXPECT_EQ(clock.times()[1], (common::StageTime{"b", 3}));
   EXPECT_EQ(clock.times()[2], (common::StageTime{"c", 0.5}));
+}
+
+TEST(Background, WhatComesFirstPassesWhatWaits) {
+  Background background(1);
+  std::promise<void> begun, goes_on;
+  std::string order;
+  auto work = [&](char name) {
+    return [&order, name]() -> Background::Done {
+      order += name;
+      return [] {};
+    };
+  };
+  background.start([&]() -> Background::Done {
+    begun.set_value();
+    goes_on.get_future().wait();
+    return [] {};
+  });
+  begun.get_future().wait();
+  background.start(work('a'));
+  background.start(work('b'));
+  background.start_first(work('c'));
+  goes_on.set_value();
+  ASSERT_TRUE(background.finish(std::chrono::minutes(1)));
+  EXPECT_EQ(order, "cab");
 }
 
 TEST(Background, EveryResultIsDeliveredOnTheCallersThread) {
