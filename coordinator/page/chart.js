@@ -134,11 +134,12 @@ export class CurveChart extends Chart {
     if (measured.length === 0) return 'No whole program has been measured yet.';
     const [first, last] = [measured[0], measured[measured.length - 1]];
     const {y} = this.format;
-    const pale = last[2] > 0 && last[2] !== last[1] ? ` The pale line is what the parts found so ` +
-      `far are expected to take together: ${y(last[2])} now.` : '';
+    const now = last[2] > 0 && last[2] !== last[1] ? `: ${y(last[2])} now` : '';
+    const dotted = points.some(([, , expected]) => expected > 0) ? ' The dotted line is what the parts ' +
+      `found so far are expected to take together${now}.` : '';
     const than = plain > 0 ? ` The plain plan takes ${y(plain)} (dashed line).` : '';
     return `From ${y(first[1])} after ${this.at(first[0], x)} to ${y(last[1])} after ` +
-      `${this.at(last[0], x)}.${than}${pale}`;
+      `${this.at(last[0], x)}.${than}${dotted}`;
   }
 
   at(value, x) {

@@ -72,8 +72,8 @@ export function show(element, value) {
 
 // A table whose rows are kept and changed in place: focus and reading position stay where they are.
 // columns: [{title, value: row => what show() takes, number: right-aligned, wide: its own line on
-// phones}]. The first column heads its row. On phones each row is a card. Roles are written out because the narrow layout takes
-// them from the elements.
+// phones, short: in one line on wide windows}]. The first column heads its row. On phones each row is
+// a card. Roles are written out because the narrow layout takes them from the elements.
 export class Table {
   constructor(caption, columns, keyOf) {
     this.columns = columns;
@@ -93,7 +93,7 @@ export class Table {
       h(index === 0 ? 'th' : 'td', {
         scope: index === 0 && 'row',
         role: index === 0 ? 'rowheader' : 'cell',
-        class: [column.number && 'number', column.wide && 'wide'].filter(Boolean).join(' ') || null,
+        class: ['number', 'wide', 'short'].filter((name) => column[name]).join(' ') || null,
         'data-label': column.title,
       })));
   }

@@ -125,7 +125,7 @@ async function ask() {
   } catch (error) {
     if (signal.aborted) return;
     if (error instanceof Refused && error.status === 404 && view.missing) {
-      view.missing(error.message);
+      view.missing();
       succeeded();
       delay = MISSING_MS;
     } else {

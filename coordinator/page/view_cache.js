@@ -3,6 +3,7 @@
 import {get} from './api.js';
 import {Facts, Table, empty, h, pageTitle, section} from './dom.js';
 import {bytes, count, percent, some, span} from './format.js';
+import {words} from './words.js';
 
 const POLL_MS = 10_000;
 const RESULTS = [
@@ -63,10 +64,13 @@ export class CacheView {
         : 'none'), number: true},
     ], (row) => row.name);
     this.none = empty('Nobody has asked for a plan yet. `lfarm submit model.pt2` does.');
-    this.element = h('div', {}, pageTitle('Cache and reuse'), this.tiles.element,
+    this.element = h('div', {}, pageTitle('Cache and reuse'),
+      h('p', {class: 'lead'}, 'What the farm keeps, so that nothing is searched or compiled twice.'),
+      this.tiles.element,
       section('Tiers', this.tiers.element),
       section('Tenants', this.tenants.element, this.none),
-      section('What is kept', this.holds.element));
+      section('What is kept', this.holds.element),
+      words('Hit', 'Tier', 'Searches saved', 'Tenant', 'Workers\' time, 24 h'));
   }
 
   interval() {

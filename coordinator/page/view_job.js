@@ -5,6 +5,7 @@ import {CurveChart, PredictionChart, shareBar} from './chart.js';
 import {Facts, Table, empty, h, pageTitle, section, setText} from './dom.js';
 import {count, duration, gain, jobTitle, percent, pill, shortId, some, span, when} from './format.js';
 import {Pager} from './view_overview.js';
+import {words} from './words.js';
 
 const POLL_MS = 1_500;
 const ENDED_MS = 15_000;
@@ -55,8 +56,11 @@ export class JobView {
       section('Candidates', this.outcomes.element, this.bar, this.filter(),
         this.candidates.element, this.none, this.pager.element),
       section('Predicted against measured', this.predictions.element),
-      section('The job', this.facts.element));
-    this.lost = h('p', {hidden: true});
+      section('The job', this.facts.element),
+      words('Candidates', 'Best', 'Plain plan', 'Gain', 'Expected', 'Predicted', 'Measured',
+        'Outcome', 'Part', 'Found by', 'Program', 'Target', 'Numerics', 'Tenant'));
+    this.lost = h('p', {hidden: true}, 'No such job is open, or among the latest that ended. ',
+      h('a', {href: '#/jobs'}, 'All jobs'), '.');
     this.element = h('div', {}, h('p', {class: 'crumbs'}, h('a', {href: '#/jobs'}, 'Jobs')),
       this.heading, this.lost, this.found);
   }
@@ -88,10 +92,9 @@ export class JobView {
     return this.ended ? ENDED_MS : POLL_MS;
   }
 
-  missing(message) {
+  missing() {
     this.found.hidden = true;
     this.lost.hidden = false;
-    setText(this.lost, `Job ${this.id}: ${message}.`);
   }
 
   async refresh(signal) {

@@ -3,6 +3,7 @@
 import {get} from './api.js';
 import {Facts, Table, empty, h, pageTitle, section, setText} from './dom.js';
 import {count, duration, gain, jobTitle, pill, span} from './format.js';
+import {words} from './words.js';
 
 const POLL_MS = 2_000;
 const PAGE = 50;
@@ -12,7 +13,7 @@ export function jobTable(caption) {
     {title: 'Job', value: (job) => ({text: `${job.job} · ${jobTitle(job)}`,
       href: `#/jobs/${job.job}`}), wide: true},
     {title: 'State', value: (job) => pill(job.state === 'open' ? job.phase : job.state)},
-    {title: 'Target', value: (job) => job.target},
+    {title: 'Target', value: (job) => job.target, short: true},
     {title: 'Tenant', value: (job) => job.tenant},
     {title: 'Candidates', value: (job) => `${count(job.completed)} / ${count(job.budget)}`,
       number: true},
@@ -32,7 +33,7 @@ function workerTable() {
   return new Table('Connected workers', [
     {title: 'Worker', value: (worker) => worker.worker, wide: true},
     {title: 'State', value: workerState},
-    {title: 'Target', value: (worker) => worker.target},
+    {title: 'Target', value: (worker) => worker.target, short: true},
     {title: 'Tasks', value: (worker) => `${count(worker.tasks)} / ${count(worker.slots)}`,
       number: true},
     {title: 'Done', value: (worker) => count(worker.tasks_done), number: true},
@@ -74,9 +75,14 @@ export class FarmView {
     this.trouble = h('p', {class: 'trouble', role: 'alert', hidden: true});
     this.workers = new Listing(workerTable(), NO_WORKERS);
     this.jobs = new Listing(jobTable('The latest jobs'), NO_JOBS);
-    this.element = h('div', {}, this.heading, this.trouble, this.tiles.element,
+    this.element = h('div', {}, this.heading,
+      h('p', {class: 'lead'}, 'A farm searches for the fastest plans of PyTorch models. Each job is ' +
+        'one search, and workers measure its candidates.'),
+      this.trouble, this.tiles.element,
       section('Jobs', this.jobs.element), section('Workers', this.workers.element),
-      section('Coordinator', this.facts.element));
+      section('Coordinator', this.facts.element),
+      words('Job', 'Worker', 'Candidates', 'Best', 'Gain', 'Target', 'Tenant', 'Workers wanted',
+        'Tasks with workers', 'Compiler epoch', 'Handshakes denied'));
   }
 
   interval() {
@@ -146,7 +152,8 @@ export class JobsView {
     this.pager = new Pager('jobs', () => this.ask());
     this.element = h('div', {}, pageTitle('Jobs'),
       h('p', {class: 'lead'}, 'Open jobs, and the latest that ended; the newest first.'),
-      h('div', {class: 'panel'}, this.jobs.element, this.pager.element));
+      h('div', {class: 'panel'}, this.jobs.element, this.pager.element),
+      words('Job', 'Candidates', 'Best', 'Gain', 'Target', 'Tenant'));
   }
 
   interval() {

@@ -2,20 +2,30 @@
 
 import {get} from './api.js';
 import {Facts, Table, empty, h, pageTitle, section, setText} from './dom.js';
-import {count, duration, gain, shortId, span, when} from './format.js';
+import {count, duration, gain, jobTitle, shortId, span, when} from './format.js';
 import {Pager} from './view_overview.js';
+import {words} from './words.js';
 
 const POLL_MS = 10_000;
 const FIXED_MS = 30_000;
+const JOBS_MAX = 200;
+
+// The latest job that found each plan, by the plan: a plan does not know how its model is called.
+async function jobsByPlan(signal) {
+  const {rows} = await get(`jobs?count=${JOBS_MAX}`, signal);
+  return new Map(rows.filter((job) => job.plan).reverse().map((job) => [job.plan, job]));
+}
 
 export class PlansView {
   constructor() {
     this.title = 'Plans';
+    this.jobs = new Map();
     this.table = new Table('Plans of the cache, the newest first', [
       {title: 'Plan', value: (plan) => ({text: shortId(plan.plan), href: `#/plans/${plan.plan}`})},
+      {title: 'Model', value: (plan) => this.jobs.get(plan.plan)?.name || '–', wide: true},
       {title: 'Graph', value: (plan) => ({text: shortId(plan.graph), mono: true,
         title: plan.graph})},
-      {title: 'Target', value: (plan) => plan.target},
+      {title: 'Target', value: (plan) => plan.target, short: true},
       {title: 'Tenant', value: (plan) => plan.tenant},
       {title: 'Kernels', value: (plan) => count(plan.kernels), number: true},
       {title: 'Time', value: (plan) => duration(plan.best_ns), number: true},
@@ -27,7 +37,10 @@ export class PlansView {
       '`lfarm plan import FILE` brings some from another farm.');
     this.pager = new Pager('plans', () => this.ask());
     this.element = h('div', {}, pageTitle('Plans'),
-      h('div', {class: 'panel'}, this.table.element, this.none, this.pager.element));
+      h('p', {class: 'lead'}, 'What the searches found, ready to run in a model\'s place; the newest ' +
+        'first.'),
+      h('div', {class: 'panel'}, this.table.element, this.none, this.pager.element),
+      words('Plan', 'Graph', 'Target', 'Tenant', 'Kernel', 'Gain'));
     this.none.hidden = true;
   }
 
@@ -36,7 +49,9 @@ export class PlansView {
   }
 
   async refresh(signal) {
-    const {rows, total} = await get(`plans?${this.pager.query()}`, signal);
+    const [{rows, total}, jobs] = await Promise.all([
+      get(`plans?${this.pager.query()}`, signal), jobsByPlan(signal)]);
+    this.jobs = jobs;
     this.table.update(rows);
     this.table.element.hidden = rows.length === 0;
     this.none.hidden = rows.length !== 0;
@@ -83,8 +98,12 @@ export class PlanView {
     this.heading = pageTitle(this.title);
     this.found = h('div', {}, this.tiles.element,
       section('Kernels', this.table.element, this.more, this.preamble()),
-      section('The plan', this.facts.element));
-    this.lost = h('p', {hidden: true});
+      section('The plan', this.facts.element),
+      words('Plan', 'Predicted', 'Plain plan', 'Gain', 'Kernel', 'What', 'Weights of', 'Schedule',
+        'Calls', 'Measured', 'Key', 'Graph', 'Target', 'Numerics', 'Compiler epoch', 'Tenant',
+        'Compiled alike by'));
+    this.lost = h('p', {hidden: true}, 'The cache has no such plan: a later search put a better one in ' +
+      'its place, or it had to make room. ', h('a', {href: '#/plans'}, 'All plans'), '.');
     this.element = h('div', {}, h('p', {class: 'crumbs'}, h('a', {href: '#/plans'}, 'Plans')),
       this.heading, this.lost, this.found);
   }
@@ -93,10 +112,9 @@ export class PlanView {
     return FIXED_MS;
   }
 
-  missing(message) {
+  missing() {
     this.found.hidden = true;
     this.lost.hidden = false;
-    setText(this.lost, `Plan ${shortId(this.id)}: ${message}.`);
   }
 
   // A button, and the row that it opens below its kernel's.
@@ -150,7 +168,10 @@ export class PlanView {
   }
 
   async refresh(signal) {
-    const plan = await get(`plans/${this.id}`, signal);
+    const [plan, jobs] = await Promise.all([get(`plans/${this.id}`, signal), jobsByPlan(signal)]);
+    const job = jobs.get(plan.plan);
+    this.title = `Plan ${shortId(this.id)}${job?.name ? `: ${job.name}` : ''}`;
+    setText(this.heading, this.title);
     const {provenance} = plan;
     this.found.hidden = false;
     this.lost.hidden = true;
@@ -169,6 +190,7 @@ export class PlanView {
     setText(this.more, `The first ${count(plan.kernels.length)} of ${count(plan.kernels_total)}.`);
     this.facts.update([
       ['Plan', {text: plan.plan, mono: true}],
+      ['Job', job && {text: `${job.job} · ${jobTitle(job)}`, href: `#/jobs/${job.job}`}],
       ['Key', {text: plan.key, mono: true}],
       ['Graph', {text: plan.graph, mono: true}],
       ['Target', plan.target],

@@ -4,6 +4,7 @@ import gc
 import json
 import os
 import subprocess
+import sys
 import time
 
 import lfarm
@@ -99,6 +100,30 @@ def test_outputs_speak_dlpack(fixture):
     taken = numpy.from_dlpack(output)
     del output
     numpy.testing.assert_array_equal(taken, instance(x))
+
+
+# Ends the module as the interpreter does at the end: arrays of the program may go later.
+_HOLDS_TO_THE_END = """
+import gc, sys, weakref
+import lfarm, numpy
+model = lfarm.load(sys.argv[1], deadline=0)
+(output,) = model.call_flat([numpy.ones((3, 16), numpy.float32)])
+taken, offered, memory = numpy.from_dlpack(output), output.__dlpack__(), weakref.ref(output._outputs)
+names = vars(lfarm.tensors)
+for name in names:
+    names[name] = None
+del output, names
+gc.collect()
+assert numpy.isfinite(taken).all()
+del taken, offered
+assert memory() is None
+"""
+
+
+def test_outputs_outlive_the_package_at_the_end_of_a_program(fixture):
+    command = [sys.executable, "-c", _HOLDS_TO_THE_END, str(fixture("mlp") / "model.pt2")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_errors_say_what_does_not_fit(fixture, tmp_path):

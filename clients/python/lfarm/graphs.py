@@ -24,7 +24,7 @@ from lfarm._native import Error
 from lfarm.logs import DYNAMO
 from lfarm.model import Instance, _shared_session
 from lfarm.premises import Premises
-from lfarm.written_out import written_out
+from lfarm.written_out import names_written, written_out
 
 _Made = TypeVar("_Made")
 
@@ -333,7 +333,10 @@ class Program:
         module = wrapped(self._graph, self._sources, self.fixed, self.output_orders)
         shapes = {"given": tuple(dynamic)} if given else None
         with torch.no_grad():
-            program = torch.export.export(module, tuple(given), dynamic_shapes=shapes)
+            # Dynamo, which PyTorch 2.6 asks unless it is told not to, cannot trace what runs the graph.
+            program = torch.export.export(
+                module, tuple(given), dynamic_shapes=shapes, strict=False
+            )
         program = written_out(program)
         if program.graph_signature.output_specs:
             return program
@@ -356,7 +359,7 @@ class Program:
         """The positions of the inputs that the program mutates."""
         # Exported programs tell once nothing in them works in place any more.
         signature = program.run_decompositions({}).graph_signature
-        names = [*signature.buffers_to_mutate.values(), *signature.parameters_to_mutate.values()]
+        names = names_written(signature)
         fixed = {int(name.rsplit("_", 1)[1]) for name in names if name.startswith("fixed_")}
         order = list(signature.user_inputs)
         changed = signature.user_inputs_to_mutate.values()

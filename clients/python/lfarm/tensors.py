@@ -207,16 +207,27 @@ class Output:
 _lent: dict[int, Any] = {}
 
 
+# Consumers may call the next two while the interpreter ends, when this module has lost its names: they
+# find what they need among their parameters.
 @_Deleter  # type: ignore[misc,untyped-decorator]
-def _release(managed: Any) -> None:
-    _lent.pop(ctypes.addressof(managed.contents), None)
+def _release(managed: Any, take: Any = _lent.pop, address_of: Any = ctypes.addressof) -> None:
+    take(address_of(managed.contents), None)
 
 
 @_CapsuleEnd  # type: ignore[misc,untyped-decorator]
-def _capsule_end(capsule: int) -> None:
+def _capsule_end(
+    capsule: int,
+    is_valid: Any = _api.PyCapsule_IsValid,
+    pointer_of: Any = _raw_pointer,
+    take: Any = _lent.pop,
+) -> None:
     # A capsule that was taken bears another name, and its taker releases it.
-    if _api.PyCapsule_IsValid(capsule, b"dltensor"):
-        _lent.pop(_raw_pointer(capsule, b"dltensor"), None)
+    if is_valid(capsule, b"dltensor"):
+        take(pointer_of(capsule, b"dltensor"), None)
+
+
+for _function in (_release, _capsule_end):  # whose code is to stay, too
+    _api.Py_IncRef(ctypes.py_object(_function))
 
 
 def outputs_of(handle: Handle, stream: Optional[int]) -> list[Optional[Output]]:

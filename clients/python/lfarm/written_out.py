@@ -78,6 +78,12 @@ def written_out(program: torch.export.ExportedProgram) -> torch.export.ExportedP
     return program
 
 
+def names_written(signature: torch.export.ExportGraphSignature) -> list[str]:
+    """The parameters and buffers that a program writes, which has no in-place operators any more."""
+    parameters = getattr(signature, "parameters_to_mutate", {})  # PyTorch 2.6 has none
+    return [*parameters.values(), *signature.buffers_to_mutate.values()]
+
+
 def _value(one: Any) -> Any:
     return one.meta["val"] if isinstance(one, Node) else one
 

@@ -11,7 +11,7 @@ from torch.export.graph_signature import InputKind, OutputKind
 from torch.fx import Node
 
 from lfarm.steps import KEPT, Update
-from lfarm.written_out import written_out
+from lfarm.written_out import names_written, written_out
 
 _STORED = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
 
@@ -57,7 +57,7 @@ def states_of(program: ExportedProgram) -> dict[str, str]:
     """What a program that is a step writes, by name. Raises ValueError where it writes nothing."""
     try:
         signature = program.run_decompositions({}).graph_signature
-        names = [*signature.parameters_to_mutate.values(), *signature.buffers_to_mutate.values()]
+        names = names_written(signature)
     except (NotImplementedError, RuntimeError):  # torch cannot trace its own fused steps
         names = _written_by_schema(program)
     if not names:

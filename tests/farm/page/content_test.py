@@ -152,7 +152,12 @@ class Content(unittest.TestCase):
                         printed[:200])
         self.browser.open("/plans")
         self.browser.shows(plan[:12])
+        models = {row["Plan"]: row["Model"]
+                  for row in self.browser.table("Plans of the cache, the newest first")}
+        self.assertEqual(models[plan[:12]], "mlp")
+        self.assertEqual(models[self.second["plan"][:12]], HOSTILE)
         self.browser.go(f"/plans/{plan}")
+        self.browser.shows(f"Plan {plan[:12]}: mlp", "h1")
         self.browser.until("return document.querySelectorAll('tbody tr').length > 0")
         kernels = self.browser.table("Kernels, in the order of the plan")
         self.assertEqual(len(kernels), printed.count("\nkernel "))
@@ -187,13 +192,25 @@ class Content(unittest.TestCase):
         self.assertEqual(told["hits"], told["tenants"]["local"]["hits"])
         self.assertEqual(told["saved_ms"], told["tenants"]["local"]["saved_ms"])
 
+    def test_views_say_what_their_words_mean(self):
+        job = self.jobs_by_name()["mlp"]["job"]
+        for view, word in (("/", "Worker"), ("/jobs", "Gain"), (f"/jobs/{job}", "Plain plan"),
+                           ("/plans", "Target"), (f"/plans/{self.first['plan']}", "Schedule"),
+                           ("/cache", "Tier")):
+            self.browser.open(view)
+            self.browser.run("document.querySelector('.words').open = true")
+            words = self.browser.facts(".words dl")
+            self.assertIn(word, words, view)
+            self.assertTrue(all(len(meaning) > 20 for meaning in words.values()), words)
+
     def test_addresses_that_name_nothing(self):
         for view, says in (("/nowhere", "This address names no view"),
-                           ("/jobs/4711", "no such job is open"),
-                           (f"/plans/{'0' * 64}", "the cache has no such plan")):
+                           ("/jobs/4711", "No such job is open"),
+                           (f"/plans/{'0' * 64}", "The cache has no such plan")):
             self.browser.expected = ["404"]
             self.browser.open(view)
             self.browser.shows(says)
+            self.assertNotIn("/api/", self.browser.text())
             self.assertEqual(self.browser.faults(), [])
         self.browser.expected = []
 

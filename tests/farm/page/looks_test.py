@@ -96,6 +96,7 @@ class Looks(unittest.TestCase):
         self.browser.open(view)
         self.browser.shows(self.views[view], "h1")
         self.browser.shows("Live", "#live")
+        self.browser.run("for (const one of document.querySelectorAll('.words')) one.open = true")
         if view.startswith("/jobs/"):
             self.browser.until("return document.querySelector('.chart svg > *') !== null")
             self.browser.run("""
