@@ -183,8 +183,11 @@ void MessageRouter::on(const Sender& from, const common::CancelJob& message) {
 
 void MessageRouter::on(const Sender& from, const common::PullPlan& message) {
   const std::string& tenant = from.principal.tenant;
-  // What this store has of another coordinator's shard may be old: then the engine is asked first.
-  bool may_be_old = !message.graph_hash.is_zero() && !holds(tenant, message.graph_hash);
+  // What this store has of another coordinator's shard, or of one that was taken lately, may be
+  // old: then the engine is asked first.
+  bool may_be_old =
+      !message.graph_hash.is_zero() &&
+      (!holds(tenant, message.graph_hash) || env_.shared.may_be_old(tenant, message.graph_hash));
   if (!may_be_old && answer_pull(from.peer, tenant, message))
     return env_.monitored.meters.plan_asked(tenant, "hit");
   // What other farms have shared, if they share with this one.
