@@ -72,15 +72,45 @@ Result<std::optional<std::string>> EmbeddedEngine::read(uint32_t shard, ShardRec
   return bytes;
 }
 
-Result<std::vector<Digest>> EmbeddedEngine::names(uint32_t shard, ShardRecord record) {
-  std::vector<Digest> names;
-  std::string folder = folder_of(shard, record);
+Result<std::vector<std::optional<std::string>>> EmbeddedEngine::read_all(
+    uint32_t shard, ShardRecord record, std::span<const Digest> names) {
+  std::vector<std::optional<std::string>> all;
+  for (const Digest& name : names) {
+    LFARM_ASSIGN_OR_RETURN(auto bytes, read(shard, record, name));
+    all.push_back(std::move(bytes));
+  }
+  return all;
+}
+
+// Reads all of them: nobody counts those that lie here.
+Result<uint64_t> EmbeddedEngine::count(uint32_t shard, ShardRecord record) {
+  uint64_t count = 0;
+  LFARM_RETURN_IF_ERROR(store_.for_each_named(
+      folder_of(shard, record),
+      [&](std::string_view, std::string_view bytes) { count += bytes.empty() ? 0 : 1; }));
+  return count;
+}
+
+// A page's `next` is its last name, in whose order records lie.
+Result<NamePage> EmbeddedEngine::names(uint32_t shard, ShardRecord record,
+                                       const std::string& from) {
+  NamePage page;
+  size_t seen = 0;
+  std::string last;
+  const std::string folder = folder_of(shard, record);
   LFARM_RETURN_IF_ERROR(
-      store_.for_each_named(folder, [&](std::string_view name, std::string_view bytes) {
-        auto digest = Digest::parse(name.substr(folder.size()));
-        if (digest && !bytes.empty()) names.push_back(*digest);
+      store_.scan_named(folder, from, [&](std::string_view name, std::string_view bytes) {
+        if (seen == kNamesAtOnce) {
+          page.next = last;
+          return false;
+        }
+        ++seen;
+        last = name.substr(folder.size());
+        auto digest = Digest::parse(last);
+        if (digest && !bytes.empty()) page.names.push_back(*digest);
+        return true;
       }));
-  return names;
+  return page;
 }
 
 }  // namespace cache

@@ -19,7 +19,11 @@ class EmbeddedEngine final : public ShardEngine {
   common::Result<FenceState> look(uint32_t shard) override;
   common::Result<std::optional<std::string>> read(uint32_t shard, ShardRecord record,
                                                   const common::Digest& name) override;
-  common::Result<std::vector<common::Digest>> names(uint32_t shard, ShardRecord record) override;
+  common::Result<std::vector<std::optional<std::string>>> read_all(
+      uint32_t shard, ShardRecord record, std::span<const common::Digest> names) override;
+  common::Result<uint64_t> count(uint32_t shard, ShardRecord record) override;
+  common::Result<NamePage> names(uint32_t shard, ShardRecord record,
+                                 const std::string& from) override;
 
  private:
   std::mutex mutex_;

@@ -16,7 +16,8 @@ namespace {
 
 constexpr size_t kAnswerBytesMax = 4096;
 constexpr size_t kDigestDigits = 64;
-constexpr size_t kNamesBytesMax = kDigestDigits * 1'000'000;
+// A hash whose table grows or shrinks answers with more than was asked for.
+constexpr size_t kNamesBytesMax = kDigestDigits * 100'000;
 
 // Both scripts answer "VERDICT TRANSITIONS INCARNATION SEQUENCE". A shard that was never held has a
 // fence of zeros, which is before every other.
@@ -62,7 +63,15 @@ redis.call('SET', KEYS[1], there)
 return 'taken ' .. there
 )";
 
-constexpr const char* kNames = "return table.concat(redis.call('HKEYS', KEYS[1]))";
+constexpr const char* kCount = "return redis.call('HLEN', KEYS[1])";
+
+// Answers "CURSOR NAMES"; the cursor 0 says that this was the last page.
+constexpr const char* kNames = R"(
+local page = redis.call('HSCAN', KEYS[1], ARGV[1], 'COUNT', ARGV[2])
+local names = {}
+for i = 1, #page[2], 2 do names[#names + 1] = page[2][i] end
+return page[1] .. ' ' .. table.concat(names)
+)";
 
 std::optional<FenceVerdict> verdict_of(std::string_view word) {
   for (FenceVerdict verdict : {FenceVerdict::kTaken, FenceVerdict::kStale, FenceVerdict::kBehind}) {
@@ -79,6 +88,7 @@ RemoteEngine::RemoteEngine(RemoteStore& store, RemoteEngineOptions options)
       raise_(kReadFence, kRaise),
       write_(kReadFence, kWrite),
       look_(kLook),
+      count_(kCount),
       names_(kNames) {
   LFARM_CHECK(options_.space.find_first_of("{}") == std::string::npos, "a space without braces");
 }
@@ -147,16 +157,44 @@ Result<std::optional<std::string>> RemoteEngine::read(uint32_t shard, ShardRecor
   return store_.get_field(key(shard, record), name.hex());
 }
 
-Result<std::vector<Digest>> RemoteEngine::names(uint32_t shard, ShardRecord record) {
+Result<std::vector<std::optional<std::string>>> RemoteEngine::read_all(
+    uint32_t shard, ShardRecord record, std::span<const Digest> names) {
+  std::vector<std::string> fields;
+  for (const Digest& name : names) fields.push_back(name.hex());
+  return store_.get_fields(key(shard, record), fields);
+}
+
+Result<uint64_t> RemoteEngine::count(uint32_t shard, ShardRecord record) {
   std::string keys[] = {key(shard, record)};
-  LFARM_ASSIGN_OR_RETURN(RedisReply reply, store_.evaluate(names_, keys, {}, kNamesBytesMax, 0));
-  std::vector<Digest> names;
-  for (size_t at = 0; at < reply.text.size(); at += kDigestDigits) {
-    auto name = Digest::parse(std::string_view(reply.text).substr(at, kDigestDigits));
-    if (!name) return common::corrupt(cat("the engine at ", store_.address(), " names nonsense"));
-    names.push_back(*name);
+  LFARM_ASSIGN_OR_RETURN(RedisReply reply, store_.evaluate(count_, keys, {}, kAnswerBytesMax, 0));
+  if (reply.kind == Kind::kInteger && reply.integer >= 0) {
+    return static_cast<uint64_t>(reply.integer);
   }
-  return names;
+  return common::corrupt(cat("the engine at ", store_.address(), " counts nonsense"));
+}
+
+Result<NamePage> RemoteEngine::names(uint32_t shard, ShardRecord record, const std::string& from) {
+  std::string keys[] = {key(shard, record)};
+  std::string count = cat(kNamesAtOnce);
+  std::string_view arguments[] = {from.empty() ? std::string_view("0") : std::string_view(from),
+                                  count};
+  LFARM_ASSIGN_OR_RETURN(RedisReply reply,
+                         store_.evaluate(names_, keys, arguments, kNamesBytesMax, 0));
+  const std::string_view text = reply.text;
+  const size_t space = text.find(' ');
+  const std::string_view digits = space == std::string_view::npos ? "" : text.substr(space + 1);
+  NamePage page;
+  for (size_t at = 0; at < digits.size(); at += kDigestDigits) {
+    auto name = Digest::parse(digits.substr(at, kDigestDigits));
+    if (!name) break;
+    page.names.push_back(*name);
+  }
+  if (space == 0 || space == std::string_view::npos ||
+      page.names.size() * kDigestDigits != digits.size()) {
+    return common::corrupt(cat("the engine at ", store_.address(), " names nonsense"));
+  }
+  if (text.substr(0, space) != "0") page.next = text.substr(0, space);
+  return page;
 }
 
 }  // namespace cache

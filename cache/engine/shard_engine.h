@@ -46,6 +46,12 @@ struct FenceAnswer {
   uint64_t sequence = 0;  // of the last change there
 };
 
+// Some of a shard's names, in no order.
+struct NamePage {
+  std::vector<common::Digest> names;
+  std::string next;  // where the next page begins; empty: this is the last one
+};
+
 // What an engine stores as a shard's fence: its text form and the sequence number.
 struct FenceState {
   common::Fence fence;
@@ -72,10 +78,21 @@ class ShardEngine {
   // Empty when there is none.
   virtual common::Result<std::optional<std::string>> read(uint32_t shard, ShardRecord record,
                                                           const common::Digest& name) = 0;
-  // Of all records of the kind, in no order.
-  virtual common::Result<std::vector<common::Digest>> names(uint32_t shard, ShardRecord record) = 0;
+  // The same of many, in the order of their names and in one exchange.
+  virtual common::Result<std::vector<std::optional<std::string>>> read_all(
+      uint32_t shard, ShardRecord record, std::span<const common::Digest> names) = 0;
+  // How many records of the kind there are.
+  virtual common::Result<uint64_t> count(uint32_t shard, ShardRecord record) = 0;
+  // About kNamesAtOnce names of records of the kind, from the beginning where `from` is empty, else
+  // from a page's `next`. Pages may be empty before the last one. What is there from the first page
+  // to the last is in one of them or in several: NameWalk gives each name once.
+  virtual common::Result<NamePage> names(uint32_t shard, ShardRecord record,
+                                         const std::string& from) = 0;
 
   static constexpr size_t kChangesMax = 256;  // of one write
+  // A server sends records' bytes through its script with their names: some hundred kilobytes for a
+  // signed plan of a large model.
+  static constexpr size_t kNamesAtOnce = 128;
 };
 
 // What the engine whose state this is says to a write. A write that is taken and has the state's

@@ -76,4 +76,22 @@ Result<std::optional<std::string>> RemoteStore::get_field(std::string_view key,
   return std::optional<std::string>(std::move(reply.text));
 }
 
+Result<std::vector<std::optional<std::string>>> RemoteStore::get_fields(
+    std::string_view key, std::span<const std::string> fields) {
+  std::vector<RedisCommand> commands;
+  for (const std::string& field : fields) commands.push_back({"HGET", key, field});
+  std::vector<std::optional<std::string>> values;
+  if (commands.empty()) return values;
+  LFARM_ASSIGN_OR_RETURN(Replies replies,
+                         ask(Purpose::kRead, commands, kBundleBytesMax, options_.transfer_ms));
+  for (RedisReply& reply : replies) {
+    if (reply.kind != Kind::kText && reply.kind != Kind::kNil) {
+      return failed(common::corrupt("it gives an answer that was not asked for"));
+    }
+    values.push_back(reply.kind == Kind::kNil ? std::nullopt
+                                              : std::optional(std::move(reply.text)));
+  }
+  return values;
+}
+
 }  // namespace cache

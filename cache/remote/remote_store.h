@@ -119,6 +119,9 @@ class RemoteStore {
   // A field of a hash; empty when there is none.
   common::Result<std::optional<std::string>> get_field(std::string_view key,
                                                        std::string_view field);
+  // The same of many, in one exchange.
+  common::Result<std::vector<std::optional<std::string>>> get_fields(
+      std::string_view key, std::span<const std::string> fields);
 
   const std::string& address() const { return options_.address.text; }
   // Whether a question would be refused unasked.

@@ -260,6 +260,18 @@ Status Store::for_each_named(
                                 });
 }
 
+Status Store::scan_named(
+    std::string_view prefix, std::string_view after,
+    const std::function<bool(std::string_view name, std::string_view bytes)>& visit) {
+  const std::string folder = named_key(prefix);
+  std::string from = folder;
+  if (!after.empty()) from.append(after).push_back('\0');
+  return state_->database->scan_from(
+      Family::kMeta, from, [&](std::string_view key, std::string_view bytes) {
+        return key.starts_with(folder) && visit(key.substr(kNamedPrefix.size()), bytes);
+      });
+}
+
 Result<std::map<std::string, TenantUsage>> Store::tenant_usages() {
   std::map<std::string, TenantUsage> usages;
   LFARM_RETURN_IF_ERROR(

@@ -63,6 +63,14 @@ void PendingUses::add_to(std::unordered_map<Digest, PlanUse>& used) {
   }
 }
 
+std::optional<PlanUse> PendingUses::with_pending(const Digest& key,
+                                                 std::optional<PlanUse> written) {
+  std::lock_guard lock(mutex_);
+  auto use = recent_.find(key);
+  if (use == recent_.end()) return written;
+  return PlanUse{use->second.last_wall_ns, (written ? written->uses : 0) + use->second.uses};
+}
+
 void PendingUses::write(Database& database) {
   Batch batch;
   for (const auto& [key, use] : recent_) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 
 #include "cache/store/database.h"
@@ -24,6 +25,8 @@ class PendingUses {
   void flush(Database& database);
   // Adds what is pending to `used`, by plan key.
   void add_to(std::unordered_map<common::Digest, PlanUse>& used);
+  // The same of one plan.
+  std::optional<PlanUse> with_pending(const common::Digest& key, std::optional<PlanUse> written);
 
  private:
   void write(Database& database);  // under the lock

@@ -14,10 +14,6 @@ using common::Status;
 
 namespace {
 
-PlanFacts facts_of(const Digest& key, const PlanHeader& header) {
-  return {key, header.graph_hash, header.plan_id, header.best_ns, header.search_ms};
-}
-
 StoredPlan to_plan(const Digest& key, const PlanHeader& header, std::string record) {
   StoredPlan plan;
   plan.facts = facts_of(key, header);
@@ -60,6 +56,7 @@ void Store::State::add_plan_removal(Batch& batch, const Digest& key, const PlanH
                                     size_t record_bytes) {
   batch.remove(Family::kPlans, plan_key(key));
   batch.remove(Family::kPlans, graph_key(header.graph_hash, key));
+  batch.remove(Family::kPlans, created_key(header.created_wall_ns, key));
   batch.remove(Family::kPlans, name_key(header.plan_id, key));
   for (const Digest& name : header.names) batch.remove(Family::kPlans, name_key(name, key));
   batch.remove(Family::kMeta, digest_key(kUsedPrefix, key));
@@ -126,6 +123,7 @@ Result<bool> Store::State::add_plan(Batch& batch, const NewPlan& plan, bool only
   std::string used = encode_use({header.created_wall_ns, written_uses(*database, key)});
   batch.put(Family::kPlans, plan_key(key), record);
   batch.put(Family::kPlans, graph_key(header.graph_hash, key), {});
+  batch.put(Family::kPlans, created_key(header.created_wall_ns, key), {});
   batch.put(Family::kPlans, name_key(header.plan_id, key), {});
   for (const Digest& name : header.names) batch.put(Family::kPlans, name_key(name, key), {});
   batch.put(Family::kMeta, digest_key(kUsedPrefix, key), used);
@@ -258,38 +256,6 @@ Result<std::optional<StoredPlan>> Store::plan_of_id(const Digest& plan_id) {
     if (stored && stored->facts.plan_id == plan_id) return stored;
   }
   return std::optional<StoredPlan>();
-}
-
-Result<std::vector<PlanListing>> Store::list_plans() {
-  State& state = *state_;
-  std::unordered_map<Digest, PlanUse> used;
-  LFARM_RETURN_IF_ERROR(state.database->scan(Family::kMeta, kUsedPrefix,
-                                             [&](std::string_view key, std::string_view value) {
-                                               if (auto plan = trailing_digest(key)) {
-                                                 used[*plan] = decode_use(value);
-                                               }
-                                               return true;
-                                             }));
-  state.uses.add_to(used);
-  std::vector<PlanListing> plans;
-  LFARM_RETURN_IF_ERROR(state.database->scan(
-      Family::kPlans, kPlanPrefix, [&](std::string_view key, std::string_view record) {
-        auto header = decode_plan_header(record);
-        auto digest = trailing_digest(key);
-        if (!header || !digest) return true;
-        PlanListing listing;
-        listing.facts = facts_of(*digest, *header);
-        listing.bytes = record.size() - header->size;
-        listing.needs = header->needs.size();
-        listing.created_wall_ns = header->created_wall_ns;
-        auto use = used.find(*digest);
-        listing.last_used_wall_ns =
-            use == used.end() ? header->created_wall_ns : use->second.last_wall_ns;
-        listing.uses = use == used.end() ? 0 : use->second.uses;
-        plans.push_back(listing);
-        return true;
-      }));
-  return plans;
 }
 
 Result<bool> Store::remove_plan(const Digest& key) {

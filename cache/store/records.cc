@@ -102,6 +102,10 @@ std::optional<PlanHeader> decode_plan_header(std::string_view record) {
   return header;
 }
 
+PlanFacts facts_of(const Digest& key, const PlanHeader& header) {
+  return {key, header.graph_hash, header.plan_id, header.best_ns, header.search_ms};
+}
+
 std::string plan_key(const Digest& key) { return digest_key(kPlanPrefix, key); }
 std::string graph_key(const Digest& graph_hash, const Digest& key) {
   std::string out = digest_key(kGraphPrefix, graph_hash);
@@ -111,6 +115,13 @@ std::string graph_key(const Digest& graph_hash, const Digest& key) {
 
 std::string name_key(const Digest& name, const Digest& key) {
   std::string out = digest_key(kNamePrefix, name);
+  append_digest(out, key);
+  return out;
+}
+std::string created_key(int64_t created_wall_ns, const Digest& key) {
+  std::string out(kCreatedPrefix);
+  const uint64_t inverted = ~static_cast<uint64_t>(created_wall_ns);
+  for (int shift = 56; shift >= 0; shift -= 8) out += static_cast<char>(inverted >> shift);
   append_digest(out, key);
   return out;
 }

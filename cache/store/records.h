@@ -61,6 +61,7 @@ struct PlanHeader {
 std::string encode_plan(const PlanHeader& header, std::string_view bytes);
 // Empty when the record is malformed.
 std::optional<PlanHeader> decode_plan_header(std::string_view record);
+PlanFacts facts_of(const common::Digest& key, const PlanHeader& header);
 
 // Keys of the plans family.
 std::string plan_key(const common::Digest& key);
@@ -70,6 +71,9 @@ inline constexpr std::string_view kGraphPrefix = "G";
 // + one of a plan's names + its key; the plan's id is one of them.
 inline constexpr std::string_view kNamePrefix = "N";
 std::string name_key(const common::Digest& name, const common::Digest& key);
+// + a number that is less the later the plan was created + its key: the latest first.
+inline constexpr std::string_view kCreatedPrefix = "T";
+std::string created_key(int64_t created_wall_ns, const common::Digest& key);
 // Where records of versions 1 and 2 have no names.
 bool has_names(std::string_view record);
 // The digest at the end of a key; empty when the key is too short.

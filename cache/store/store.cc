@@ -19,8 +19,9 @@ using common::Status;
 
 namespace {
 
-// 2 added names, by which plans are found, and counts of measurements and negatives.
-constexpr uint32_t kFormat = 2;
+// 2 added names, by which plans are found, and counts of measurements and negatives; 3 the order in
+// which plans were created.
+constexpr uint32_t kFormat = 3;
 constexpr uint32_t kFormatWithoutNames = 1;
 
 std::string encode_counters(const Counters& counters) {
@@ -73,17 +74,17 @@ Status write_format(Database& database) {
   return database.write(batch, false);
 }
 
-// Whether the store has to be brought to this format.
-Result<bool> is_of_earlier_format(Database& database, const std::string& directory) {
+// The store's format, which is this one or an earlier one that can be brought to it.
+Result<uint32_t> read_format(Database& database, const std::string& directory) {
   LFARM_ASSIGN_OR_RETURN(auto record, database.get(Family::kMeta, kFormatKey));
   if (!record) {
     if (!database.read_only()) LFARM_RETURN_IF_ERROR(write_format(database));
-    return false;
+    return kFormat;
   }
   uint32_t format = FieldReader(*record).u32();
-  if (format == kFormat) return false;
-  if (format == kFormatWithoutNames) {
-    if (!database.read_only()) return true;
+  if (format == kFormat) return format;
+  if (format >= kFormatWithoutNames && format < kFormat) {
+    if (!database.read_only()) return format;
     return common::unsupported(cat("the store in ", directory,
                                    " is of an earlier release: run "
                                    "something that writes to it, such as `lfarm up`, once"));
@@ -108,7 +109,7 @@ Result<std::unique_ptr<Store>> Store::open(const std::string& directory,
   settings.read_only = options.read_only;
   settings.block_cache_bytes = options.block_cache_bytes;
   LFARM_ASSIGN_OR_RETURN(auto database, Database::open(directory, settings));
-  LFARM_ASSIGN_OR_RETURN(bool is_earlier, is_of_earlier_format(*database, directory));
+  LFARM_ASSIGN_OR_RETURN(const uint32_t format, read_format(*database, directory));
   auto state = std::make_unique<State>();
   state->directory = directory;
   state->options = options;
@@ -118,9 +119,10 @@ Result<std::unique_ptr<Store>> Store::open(const std::string& directory,
   LFARM_ASSIGN_OR_RETURN(state->small, read_small_counters(*database));
   LFARM_RETURN_IF_ERROR(state->uses.read(*database));
   state->database = std::move(database);
-  if (is_earlier) {
+  if (format != kFormat) {
     common::log_info(cat("store: bringing ", directory, " to this release's format"));
-    LFARM_RETURN_IF_ERROR(state->add_names());
+    if (format == kFormatWithoutNames) LFARM_RETURN_IF_ERROR(state->add_names());
+    LFARM_RETURN_IF_ERROR(state->add_created_keys());
     LFARM_RETURN_IF_ERROR(write_format(*state->database));
   }
   LFARM_RETURN_IF_ERROR(state->settle_repairs());
@@ -149,6 +151,7 @@ Status Store::State::settle_repairs() {
   intact.forget_all();
   LFARM_RETURN_IF_ERROR(recount());
   LFARM_RETURN_IF_ERROR(recount_small());
+  LFARM_RETURN_IF_ERROR(add_created_keys());
   repairs_seen = repairs;
   return {};
 }

@@ -77,6 +77,11 @@ struct PlanListing {
   uint64_t uses = 0;  // lookups that served it or an earlier plan under its key
 };
 
+struct PlanPage {
+  std::vector<PlanListing> plans;
+  std::string next;  // where the next page begins; empty: this is the last one
+};
+
 struct StoredMeasurement {
   double ns = 0;
   uint32_t samples = 0;
@@ -212,7 +217,20 @@ class Store {
   common::Result<std::vector<common::Digest>> plans_named(const common::Digest& name);
   // The plan with this id, to look at it. Empty when there is none.
   common::Result<std::optional<StoredPlan>> plan_of_id(const common::Digest& plan_id);
-  // All of them; takes seconds for a million.
+  // All plans, in the order of their keys, some at a time: the visitor may call the store. A plan
+  // that is there throughout is visited once, one that comes or goes meanwhile at most once. An
+  // error of the visitor ends it.
+  common::Status for_each_plan(const std::function<common::Status(const PlanListing&)>& visit);
+  // The same up to `count` of them, of those behind a key.
+  common::Result<std::vector<PlanListing>> plans_after(const std::optional<common::Digest>& key,
+                                                       size_t count);
+  // The latest plans first: `count` of them behind the first `skip`, from the beginning where
+  // `from` is empty, else from a page's `next`. kInvalidInput when it is no page's.
+  common::Result<PlanPage> newest_plans(const std::string& from, size_t count, size_t skip = 0);
+  // Of at most `count` plans with an id, a name or a graph that begins with these hexadecimal
+  // digits, in the order of their keys.
+  common::Result<std::vector<PlanListing>> plans_beginning(std::string_view digits, size_t count);
+  // All of them at once, for stores that are known to have few.
   common::Result<std::vector<PlanListing>> list_plans();
   // Returns whether there was one. Its blobs stay until the next collection.
   common::Result<bool> remove_plan(const common::Digest& key);
@@ -274,6 +292,10 @@ class Store {
   common::Status for_each_named(
       std::string_view prefix,
       const std::function<void(std::string_view name, std::string_view bytes)>& visit);
+  // The same of those behind the name `prefix` + `after`, until the visitor returns false.
+  common::Status scan_named(
+      std::string_view prefix, std::string_view after,
+      const std::function<bool(std::string_view name, std::string_view bytes)>& visit);
   // Of all tenants that have ever used the farm, as far as it has been written.
   common::Result<std::map<std::string, TenantUsage>> tenant_usages();
 

@@ -135,8 +135,14 @@ struct Store::State {
   common::Status collect_if_full();
   common::Status collect_now();
 
+  // Empty where there is no such plan, or none that can be read.
+  common::Result<std::optional<PlanListing>> listing_of(const common::Digest& key);
+
   // Brings a store of format 1 to format 2.
   common::Status add_names();
+  // Brings one of format 2 to format 3, and puts back what a repair has lost. Nobody changes plans
+  // meanwhile.
+  common::Status add_created_keys();
 };
 
 inline constexpr uint64_t kBlobBytesMax = uint64_t{1} << 30;

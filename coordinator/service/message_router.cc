@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/base/cat.h"
+#include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/shard/shard.h"
 #include "coordinator/service/journal/audit.h"
@@ -182,8 +183,11 @@ void MessageRouter::on(const Sender& from, const common::CancelJob& message) {
 
 void MessageRouter::on(const Sender& from, const common::PullPlan& message) {
   const std::string& tenant = from.principal.tenant;
-  // What this store has of another coordinator's shard may be old: then the engine is asked first.
-  bool may_be_old = !message.graph_hash.is_zero() && !holds(tenant, message.graph_hash);
+  // What this store has of another coordinator's shard, or of one that was taken lately, may be
+  // old: then the engine is asked first.
+  bool may_be_old =
+      !message.graph_hash.is_zero() &&
+      (!holds(tenant, message.graph_hash) || env_.shared.may_be_old(tenant, message.graph_hash));
   if (!may_be_old && answer_pull(from.peer, tenant, message))
     return env_.monitored.meters.plan_asked(tenant, "hit");
   // What other farms have shared, if they share with this one.
@@ -264,17 +268,38 @@ void MessageRouter::on(const Sender& from, const common::AskTrace& message) {
 }
 
 void MessageRouter::on(const Sender& from, const common::RevokePlan& message) {
-  auto revoked = message.rule.is_none() ? env_.plans.revoke(message.id, message.reason)
-                                        : env_.plans.revoke_made(message.rule, message.reason);
+  const std::string &peer = from.peer, &tenant = from.principal.tenant;
+  if (message.rule.is_none()) {
+    return answer_revoked(peer, tenant, message, env_.plans.revoke(message.id, message.reason));
+  }
+  common::RevocationRule rule = message.rule;
+  rule.until_ns = std::min(rule.until_ns, common::wall_clock_ns());
+  common::Status added = env_.plans.add_rule(rule);
+  if (!added.ok()) return env_.outbox.refuse(peer, added.error().code, added.error().message);
+  // In the background, since every plan of the store is read.
+  env_.threads.background.start(
+      [this, peer, tenant, message, rule, &plans = env_.plans]() -> Background::Done {
+        auto made = plans.plans_made(rule);
+        return [this, peer, tenant, message, made = std::move(made)]() mutable {
+          answer_revoked(peer, tenant, message,
+                         made.ok() ? env_.plans.revoke_made(std::move(*made), message.reason)
+                                   : std::move(made));
+        };
+      });
+}
+
+void MessageRouter::answer_revoked(const std::string& peer, const std::string& tenant,
+                                   const common::RevokePlan& message,
+                                   common::Result<std::vector<common::Digest>> revoked) {
   if (!revoked.ok()) {
-    return env_.outbox.refuse(from.peer, revoked.error().code, revoked.error().message);
+    return env_.outbox.refuse(peer, revoked.error().code, revoked.error().message);
   }
   env_.shared.revoked(*revoked);
   for (const common::Digest& plan : *revoked) {
     common::log_warning(cat("a plan is revoked: ", message.reason),
-                        {{"plan", plan.hex()}, {"tenant", from.principal.tenant}});
+                        {{"plan", plan.hex()}, {"tenant", tenant}});
   }
-  env_.outbox.send(from.peer, common::PlanRevoked{message.request_id, std::move(*revoked)});
+  env_.outbox.send(peer, common::PlanRevoked{message.request_id, std::move(*revoked)});
 }
 
 void MessageRouter::on(const Sender& from, const common::PublishPlan& message) {

@@ -60,6 +60,9 @@ class MessageRouter {
   void on(const Sender& from, common::TaskResult& message);
   template <class Message>
   void on(const Sender& from, const Message& message);
+  void answer_revoked(const std::string& peer, const std::string& tenant,
+                      const common::RevokePlan& message,
+                      common::Result<std::vector<common::Digest>> revoked);
   bool answer_pull(const std::string& peer, const std::string& tenant,
                    const common::PullPlan& message, bool of_neighbours = false);
   // Whether this coordinator serves the graph's shard.

@@ -14,6 +14,9 @@ using common::Result;
 
 namespace {
 
+// More are nobody's one plan.
+constexpr size_t kPlansFoundMax = 1'000;
+
 common::SharedBytes share_text(std::string text) {
   auto owner = std::make_shared<const std::string>(std::move(text));
   return {common::as_bytes(*owner), owner};
@@ -71,7 +74,8 @@ Result<std::optional<PulledPlan>> PlanCache::find(const common::PlanKey& key,
 }
 
 Result<std::vector<cache::PlanListing>> PlanCache::find_by_id(const std::string& digits) {
-  LFARM_ASSIGN_OR_RETURN(std::vector<cache::PlanListing> all, store_->list_plans());
+  LFARM_ASSIGN_OR_RETURN(std::vector<cache::PlanListing> all,
+                         store_->plans_beginning(digits, kPlansFoundMax));
   std::vector<cache::PlanListing> found;
   for (const cache::PlanListing& plan : all) {
     if (starts_with(plan.facts.plan_id, digits) || starts_with(plan.facts.graph_hash, digits)) {

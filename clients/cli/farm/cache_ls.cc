@@ -84,6 +84,7 @@ Status list_plans(const ListOptions& options) {
   if (plans.empty()) std::printf("no plans in %s\n", where.c_str());
   int64_t more = integer_in(list, "total") - static_cast<int64_t>(plans.size());
   if (more > 0) std::printf("and %lld more\n", static_cast<long long>(more));
+  if (more <= 0 && list.contains("next")) std::printf("and more\n");
   return {};
 }
 

@@ -39,18 +39,19 @@ Result<KeyParts> parts_of_argument(const ExplainOptions& options, const std::str
 // Of the plans in the state directory's cache, the one that agrees with `parts` for longest.
 Result<KeyParts> nearest_plan(const ExplainOptions& options, const KeyParts& parts) {
   LFARM_ASSIGN_OR_RETURN(auto cache, PlanCache::open({options.farm.state}));
-  LFARM_ASSIGN_OR_RETURN(std::vector<cache::PlanListing> all, cache->store().list_plans());
   std::optional<KeyParts> nearest;
   int most = -1;
-  for (const cache::PlanListing& listing : all) {
+  auto look = [&](const cache::PlanListing& listing) -> common::Status {
     auto plan = cache->read(listing);
-    if (!plan.ok()) continue;
+    if (!plan.ok()) return {};
     KeyParts candidate = parts_of(cat("plan ", listing.facts.plan_id.short_hex()), *plan);
     int agrees = agreement(parts, candidate);
-    if (agrees <= most) continue;
+    if (agrees <= most) return {};
     most = agrees;
     nearest = std::move(candidate);
-  }
+    return {};
+  };
+  LFARM_RETURN_IF_ERROR(cache->store().for_each_plan(look));
   if (!nearest) return not_cached(parts.name);
   return *nearest;
 }

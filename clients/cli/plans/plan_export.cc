@@ -53,8 +53,11 @@ Status add_list(PlanArchiveWriter& writer, const std::string& signed_list) {
 Result<std::vector<Digest>> places_here(const ExportOptions& options, PlanCache& cache) {
   std::vector<Digest> places;
   if (options.all) {
-    LFARM_ASSIGN_OR_RETURN(std::vector<cache::PlanListing> all, cache.store().list_plans());
-    for (const cache::PlanListing& plan : all) places.push_back(plan.facts.key);
+    LFARM_RETURN_IF_ERROR(
+        cache.store().for_each_plan([&](const cache::PlanListing& plan) -> Status {
+          places.push_back(plan.facts.key);
+          return {};
+        }));
   }
   for (const std::string& what : options.what) {
     if (is_file(what)) {

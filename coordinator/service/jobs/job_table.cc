@@ -110,6 +110,8 @@ void JobTable::take(const std::string& peer, const common::Principal& who,
   const std::string wanted =
       request.machine.empty() ? env_.workers.class_for(target, "") : request.machine;
   std::string machine = env_.workers.class_for(target, wanted);
+  bool may_be_old = !asked && !target.empty() && env_.shared.may_be_old(tenant, request.graph_hash);
+  if (may_be_old && ask_elsewhere(key_digest, wanted, peer, who, request, graph)) return;
   auto answered = answer_from_cache(peer, tenant, request, target.empty() ? nullptr : &key, wanted);
   if (!answered.ok()) return refuse(peer, request, answered.error());
   if (*answered) return env_.monitored.meters.plan_asked(tenant, "hit");

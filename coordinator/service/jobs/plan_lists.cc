@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "coordinator/service/plans/owned_plan.h"
 
@@ -13,6 +15,8 @@ namespace {
 using common::Digest;
 using common::Result;
 using Json = nlohmann::ordered_json;
+
+constexpr size_t kPlansAtOnce = 250;
 
 Json row_json(const cache::PlanListing& listing, const OwnedPlan& owned) {
   return {{"plan", listing.facts.plan_id.hex()},
@@ -28,51 +32,68 @@ Json row_json(const cache::PlanListing& listing, const OwnedPlan& owned) {
           {"last_used_ns", listing.last_used_wall_ns}};
 }
 
-class Lister {
- public:
-  Lister(cache::Store& store, const common::Principal& who, const std::string& digits)
-      : store_(store), who_(who), digits_(digits) {}
+// Empty where the plan went meanwhile, cannot be read, or is not to be seen.
+std::optional<OwnedPlan> visible(cache::Store& store, const common::Principal& who,
+                                 const cache::PlanListing& listing) {
+  auto stored = store.get_plan(listing.facts.key, cache::Lookup::kInspect);
+  if (!stored.ok() || !*stored) return std::nullopt;
+  auto owned = decode_owned((*stored)->bytes);
+  if (!owned.ok() || !who.may_see(owned->tenant)) return std::nullopt;
+  return std::move(*owned);
+}
 
-  // Those whose listing (and, with `by_key`, whose key) begins with the digits.
-  void list(const std::vector<cache::PlanListing>& all, bool by_key) {
-    for (const cache::PlanListing& listing : all) {
-      bool matches = begins(listing.facts.plan_id) || begins(listing.facts.graph_hash);
-      if (!matches && !by_key) continue;
-      auto stored = store_.get_plan(listing.facts.key, cache::Lookup::kInspect);
-      if (!stored.ok() || !*stored) continue;
-      auto owned = decode_owned((*stored)->bytes);
-      if (!owned.ok() || !who_.may_see(owned->tenant)) continue;
-      if (!matches && !begins(owned->plan.key.digest())) continue;
-      if (++total_ <= kPlansListedMax) rows_.push_back(row_json(listing, *owned));
+Result<Json> newest(cache::Store& store, const common::Principal& who, const std::string& after) {
+  Json rows = Json::array();
+  std::string next = after;
+  size_t read = 0;
+  do {
+    const size_t wanted = std::min(kPlansAtOnce, kPlansListedMax - rows.size());
+    LFARM_ASSIGN_OR_RETURN(cache::PlanPage page, store.newest_plans(next, wanted));
+    for (const cache::PlanListing& listing : page.plans) {
+      if (auto owned = visible(store, who, listing)) rows.push_back(row_json(listing, *owned));
     }
+    read += wanted;
+    next = std::move(page.next);
+  } while (!next.empty() && rows.size() < kPlansListedMax && read < kPlansReadMax);
+  Json list;
+  if (who.has(common::Role::kAdmin)) {
+    LFARM_ASSIGN_OR_RETURN(cache::StoreStats stats, store.stats());
+    list["total"] = stats.plans.count;
+  } else if (after.empty() && next.empty()) {
+    list["total"] = rows.size();
   }
-  size_t total() const { return total_; }
-  std::string text() && {
-    return Json{{"total", total_}, {"plans", std::move(rows_)}}.dump(
-        -1, ' ', true, Json::error_handler_t::replace);
+  if (!next.empty()) list["next"] = next;
+  list["plans"] = std::move(rows);
+  return list;
+}
+
+Result<Json> beginning(cache::Store& store, const common::Principal& who,
+                       const std::string& digits) {
+  LFARM_ASSIGN_OR_RETURN(auto found, store.plans_beginning(digits, kPlansReadMax));
+  std::sort(found.begin(), found.end(),
+            [](const auto& a, const auto& b) { return a.created_wall_ns > b.created_wall_ns; });
+  auto begins = [&digits](const Digest& digest) { return digest.hex().starts_with(digits); };
+  Json by_listing = Json::array(), by_key = Json::array();
+  size_t listed = 0, keyed = 0;
+  for (const cache::PlanListing& listing : found) {
+    auto owned = visible(store, who, listing);
+    if (!owned) continue;
+    bool matches = begins(listing.facts.plan_id) || begins(listing.facts.graph_hash);
+    if (!matches && !begins(owned->plan.key.digest())) continue;
+    Json& rows = matches ? by_listing : by_key;
+    if (++(matches ? listed : keyed) <= kPlansListedMax) rows.push_back(row_json(listing, *owned));
   }
-
- private:
-  bool begins(const Digest& digest) const { return digest.hex().starts_with(digits_); }
-
-  cache::Store& store_;
-  const common::Principal& who_;
-  const std::string& digits_;
-  size_t total_ = 0;
-  Json rows_ = Json::array();
-};
+  if (listed == 0) return Json{{"total", keyed}, {"plans", std::move(by_key)}};
+  return Json{{"total", listed}, {"plans", std::move(by_listing)}};
+}
 
 }  // namespace
 
 Result<std::string> plan_list_json(cache::Store& store, const common::Principal& who,
-                                   const std::string& digits) {
-  LFARM_ASSIGN_OR_RETURN(std::vector<cache::PlanListing> all, store.list_plans());
-  std::sort(all.begin(), all.end(),
-            [](const auto& a, const auto& b) { return a.created_wall_ns > b.created_wall_ns; });
-  Lister lister(store, who, digits);
-  lister.list(all, false);
-  if (lister.total() == 0) lister.list(all, true);
-  return std::move(lister).text();
+                                   const std::string& digits, const std::string& after) {
+  LFARM_ASSIGN_OR_RETURN(
+      Json list, digits.empty() ? newest(store, who, after) : beginning(store, who, digits));
+  return list.dump(-1, ' ', true, Json::error_handler_t::replace);
 }
 
 void PlanLists::send(const std::string& peer, const common::Principal& who,

@@ -41,7 +41,7 @@ void Renewal::look() {
   env_.threads.background.start([this, is_stale = stale_check(env_.workers),
                                  epoch = env_.options.epoch,
                                  &plans = env_.plans]() -> Background::Done {
-    auto stale = plans.stale_plans(epoch, is_stale);
+    auto stale = plans.stale_plans(epoch, is_stale, kWaitingMax);
     return [this, stale] {
       is_looking_ = false;
       if (!stale.ok()) {
@@ -50,9 +50,7 @@ void Renewal::look() {
       }
       waiting_.clear();
       begun_ = 0;
-      for (const PlanRepository::StalePlan& plan : *stale) {
-        if (waiting_.size() < kWaitingMax) waiting_.push_back(plan.place);
-      }
+      for (const PlanRepository::StalePlan& plan : *stale) waiting_.push_back(plan.place);
       if (waiting_.empty()) return;
       common::log_info(cat("the toolchain has changed: ", waiting_.size(),
                            " plans are verified and measured anew"));

@@ -2,9 +2,9 @@
 
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "cache/engine/name_walk.h"
 #include "common/base/cat.h"
 #include "common/base/log.h"
 #include "common/plan/seal.h"
@@ -90,12 +90,12 @@ Status Migration::count(Fate fate, const Progress& progress) {
 
 Result<MigrationCounts> Migration::to_engine(const Progress& progress) {
   LFARM_RETURN_IF_ERROR(begin());
-  LFARM_ASSIGN_OR_RETURN(std::vector<cache::PlanListing> plans, store_.list_plans());
-  counts_.plans = plans.size();
-  for (const cache::PlanListing& plan : plans) {
+  LFARM_ASSIGN_OR_RETURN(cache::StoreStats stats, store_.stats());
+  counts_.plans = stats.plans.count;
+  LFARM_RETURN_IF_ERROR(store_.for_each_plan([&](const cache::PlanListing& plan) -> Status {
     LFARM_ASSIGN_OR_RETURN(Fate fate, to_engine(plan));
-    LFARM_RETURN_IF_ERROR(count(fate, progress));
-  }
+    return count(fate, progress);
+  }));
   LFARM_ASSIGN_OR_RETURN(counts_.measurements, measurements_.give());
   LFARM_RETURN_IF_ERROR(move_jobs(true));
   return counts_;
@@ -130,15 +130,19 @@ Result<Migration::Fate> Migration::to_engine(const cache::PlanListing& plan) {
 
 Result<MigrationCounts> Migration::to_store(const Progress& progress) {
   LFARM_RETURN_IF_ERROR(begin());
-  std::vector<std::pair<uint32_t, Digest>> plans;
   for (uint32_t shard = 0; shard < common::kShardCount; ++shard) {
-    LFARM_ASSIGN_OR_RETURN(auto names, sharding_.engine.names(shard, ShardRecord::kPlan));
-    for (const Digest& name : names) plans.emplace_back(shard, name);
+    LFARM_ASSIGN_OR_RETURN(uint64_t plans, sharding_.engine.count(shard, ShardRecord::kPlan));
+    counts_.plans += plans;
   }
-  counts_.plans = plans.size();
-  for (const auto& [shard, name] : plans) {
-    LFARM_ASSIGN_OR_RETURN(Fate fate, to_store(shard, name));
-    LFARM_RETURN_IF_ERROR(count(fate, progress));
+  for (uint32_t shard = 0; shard < common::kShardCount; ++shard) {
+    cache::NameWalk walk(sharding_.engine, shard, ShardRecord::kPlan);
+    while (!walk.is_done()) {
+      LFARM_ASSIGN_OR_RETURN(std::vector<Digest> names, walk.next());
+      for (const Digest& name : names) {
+        LFARM_ASSIGN_OR_RETURN(Fate fate, to_store(shard, name));
+        LFARM_RETURN_IF_ERROR(count(fate, progress));
+      }
+    }
   }
   LFARM_ASSIGN_OR_RETURN(counts_.measurements, measurements_.take());
   LFARM_RETURN_IF_ERROR(move_jobs(false));

@@ -12,6 +12,13 @@ namespace coordinator::service {
 
 using common::Digest;
 
+namespace {
+
+// More than there are targets, classes, policies and tenants for one graph.
+constexpr size_t kPlansOfGraphMax = 10'000;
+
+}  // namespace
+
 std::optional<PlanMaking> making_of(cache::Store& store, const cache::StoredPlan& stored,
                                     const common::Plan& plan) {
   for (const Digest& need : stored.needs) {
@@ -43,7 +50,7 @@ std::map<std::string, common::KernelOrigin> origins_by_name(cache::Store& store,
                                                             const std::string& target,
                                                             const std::string& policy) {
   std::map<std::string, common::KernelOrigin> by_name;
-  auto all = store.list_plans();
+  auto all = store.plans_beginning(graph, kPlansOfGraphMax);
   if (!all.ok()) return by_name;
   std::erase_if(*all,
                 [&](const cache::PlanListing& one) { return one.facts.graph_hash.hex() != graph; });

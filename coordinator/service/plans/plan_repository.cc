@@ -258,25 +258,32 @@ common::Status PlanRepository::load_revocations() { return revocations_log_.load
 
 void PlanRepository::tend_revocations(int64_t wall_ns) { revocations_log_.tend(wall_ns); }
 
-Result<std::vector<common::Digest>> PlanRepository::revoke_made(common::RevocationRule rule,
-                                                                const std::string& reason) {
-  // Of what is made from now on nothing is known.
-  rule.until_ns = std::min(rule.until_ns, common::wall_clock_ns());
-  LFARM_RETURN_IF_ERROR(revocations_log_.add_rule(rule));
+Result<std::vector<common::Digest>> PlanRepository::plans_made(
+    const common::RevocationRule& rule) const {
   std::vector<common::Digest> ids;
-  LFARM_ASSIGN_OR_RETURN(std::vector<cache::PlanListing> all, store_.list_plans());
-  for (const cache::PlanListing& listing : all) {
+  auto look = [&](const cache::PlanListing& listing) -> common::Status {
     LFARM_ASSIGN_OR_RETURN(auto stored,
                            store_.get_plan(listing.facts.key, cache::Lookup::kInspect));
     auto found = stored ? decode_owned(stored->bytes) : common::corrupt("gone");
-    if (!found.ok()) continue;
+    if (!found.ok()) return {};
     const common::Provenance& made = found->plan.provenance;
     bool is_named = rule.holds(made.worker, made.toolchain, made.created_ns);
     if (is_named) ids.push_back(stored->facts.plan_id);
-  }
-  LFARM_RETURN_IF_ERROR(revoke_all(ids, reason));
-  if (ids.empty()) LFARM_RETURN_IF_ERROR(revocations_log_.sign_anew());
+    return {};
+  };
+  LFARM_RETURN_IF_ERROR(store_.for_each_plan(look));
   return ids;
+}
+
+common::Status PlanRepository::add_rule(const common::RevocationRule& rule) {
+  return revocations_log_.add_rule(rule);
+}
+
+Result<std::vector<common::Digest>> PlanRepository::revoke_made(std::vector<common::Digest> plans,
+                                                                const std::string& reason) {
+  LFARM_RETURN_IF_ERROR(revoke_all(plans, reason));
+  if (plans.empty()) LFARM_RETURN_IF_ERROR(revocations_log_.sign_anew());
+  return plans;
 }
 
 Result<std::vector<common::Digest>> PlanRepository::revoke(const common::Digest& id,

@@ -127,15 +127,16 @@ class PlanRepository {
   common::Result<std::optional<EarlierPlan>> find_recipe(const std::string& tenant,
                                                          const common::Digest& key);
   using StaleCheck = std::function<bool(const common::Plan&)>;
-  // Places and uses of this farm's plans of the epoch for which `is_stale`, most used first. Reads
-  // every plan. Thread-safe.
+  // Places and uses of this farm's plans of the epoch for which `is_stale`, most used first: at
+  // most `count`. Reads every plan. Thread-safe.
   struct StalePlan {
     common::Digest place;
     uint64_t uses = 0;
     int64_t last_used_wall_ns = 0;
   };
   common::Result<std::vector<StalePlan>> stale_plans(const std::string& epoch,
-                                                     const StaleCheck& is_stale) const;
+                                                     const StaleCheck& is_stale,
+                                                     size_t count) const;
   // The plans of all epochs but `epoch` for which there is none of that epoch, and those of its own
   // for which `is_stale`; of one tenant, or of all if it is "". With their tenants; as many as one
   // message can name. Reads every plan. Thread-safe.
@@ -185,9 +186,13 @@ class PlanRepository {
   // full.
   common::Result<std::vector<common::Digest>> revoke(const common::Digest& id,
                                                      const std::string& reason);
-  // Withdraws all plans that were made so: those of the store, and whatever copies there are.
-  // Returns the ids of the former. kUnsupported when there are too many rules.
-  common::Result<std::vector<common::Digest>> revoke_made(common::RevocationRule rule,
+  // Withdraws all plans that were made so, whatever copies there are, in three steps: the rule is
+  // noted (kUnsupported when there are too many), the store is looked through for the ids of its
+  // own such plans, which reads every plan and is thread-safe, and these are withdrawn. A rule ends
+  // now at the latest: of what is made from now on nothing is known.
+  common::Status add_rule(const common::RevocationRule& rule);
+  common::Result<std::vector<common::Digest>> plans_made(const common::RevocationRule& rule) const;
+  common::Result<std::vector<common::Digest>> revoke_made(std::vector<common::Digest> plans,
                                                           const std::string& reason);
   // The same of plans by their own ids, all at once.
   common::Status revoke_all(const std::vector<common::Digest>& plans, const std::string& reason);

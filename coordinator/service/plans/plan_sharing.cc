@@ -268,44 +268,53 @@ Result<std::optional<EarlierPlan>> PlanRepository::find_recipe(const std::string
 }
 
 Result<std::vector<PlanRepository::StalePlan>> PlanRepository::stale_plans(
-    const std::string& epoch, const StaleCheck& is_stale) const {
-  LFARM_ASSIGN_OR_RETURN(std::vector<cache::PlanListing> all, store_.list_plans());
+    const std::string& epoch, const StaleCheck& is_stale, size_t count) const {
+  auto is_more_used = [](const StalePlan& a, const StalePlan& b) {
+    return std::tie(b.uses, b.last_used_wall_ns, a.place) <
+           std::tie(a.uses, a.last_used_wall_ns, b.place);
+  };
+  // A heap with the least used one on top.
   std::vector<StalePlan> stale;
-  for (const cache::PlanListing& listing : all) {
+  auto look = [&](const cache::PlanListing& listing) -> common::Status {
     LFARM_ASSIGN_OR_RETURN(auto stored,
                            store_.get_plan(listing.facts.key, cache::Lookup::kInspect));
     auto found = stored ? decode_owned(stored->bytes) : common::corrupt("gone");
     bool is_ours = found.ok() && found->signer == public_key() && found->plan.key.epoch == epoch &&
                    is_stale(found->plan);
-    if (is_ours) stale.push_back({listing.facts.key, listing.uses, listing.last_used_wall_ns});
-  }
-  std::sort(stale.begin(), stale.end(), [](const StalePlan& a, const StalePlan& b) {
-    return std::tie(b.uses, b.last_used_wall_ns, a.place) <
-           std::tie(a.uses, a.last_used_wall_ns, b.place);
-  });
+    if (!is_ours) return {};
+    stale.push_back({listing.facts.key, listing.uses, listing.last_used_wall_ns});
+    std::push_heap(stale.begin(), stale.end(), is_more_used);
+    if (stale.size() <= count) return {};
+    std::pop_heap(stale.begin(), stale.end(), is_more_used);
+    stale.pop_back();
+    return {};
+  };
+  LFARM_RETURN_IF_ERROR(store_.for_each_plan(look));
+  std::sort_heap(stale.begin(), stale.end(), is_more_used);
   return stale;
 }
 
 Result<std::vector<std::pair<std::string, EarlierPlan>>> PlanRepository::all_earlier(
     const std::string& tenant, const std::string& epoch, const StaleCheck& is_stale) const {
-  LFARM_ASSIGN_OR_RETURN(std::vector<cache::PlanListing> all, store_.list_plans());
   std::vector<std::pair<std::string, EarlierPlan>> out;
-  for (const cache::PlanListing& listing : all) {
-    if (out.size() >= common::kDigestsMax) break;
+  auto look = [&](const cache::PlanListing& listing) -> common::Status {
+    if (out.size() >= common::kDigestsMax) return {};
     std::string owner;
     LFARM_ASSIGN_OR_RETURN(auto found, earlier(listing.facts.key, tenant, &owner));
-    if (!found) continue;
+    if (!found) return {};
     found->key = found->plan.key;
     found->key.epoch = epoch;
     if (found->plan.key.epoch == epoch) {
-      if (!is_stale(found->plan)) continue;
+      if (!is_stale(found->plan)) return {};
     } else {
       Digest place = common::place_of(owner, found->key.digest(), found->machine);
       LFARM_ASSIGN_OR_RETURN(auto there, store_.get_plan(place, cache::Lookup::kInspect));
-      if (there) continue;
+      if (there) return {};
     }
     out.emplace_back(std::move(owner), std::move(*found));
-  }
+    return {};
+  };
+  LFARM_RETURN_IF_ERROR(store_.for_each_plan(look));
   return out;
 }
 

@@ -19,7 +19,8 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
-constexpr int64_t kListingAgeMs = 2'000;
+// More are nobody's one plan.
+constexpr size_t kPlansFoundMax = 1'000;
 // Whoever waits holds a thread of the HTTP server.
 constexpr std::chrono::seconds kSourcePatience{3};
 
@@ -113,26 +114,14 @@ Json kernels_json(const common::Plan& plan, const PlanMaking* making) {
 
 }  // namespace
 
-Result<std::shared_ptr<const PlanViews::Listing>> PlanViews::listing() {
-  std::lock_guard<std::mutex> lock(listing_mutex_);
-  if (listing_ == nullptr || now_ms() - listed_ms_ > kListingAgeMs) {
-    LFARM_ASSIGN_OR_RETURN(Listing all, store_.list_plans());
-    std::sort(all.begin(), all.end(), [](const cache::PlanListing& a, const cache::PlanListing& b) {
-      return a.created_wall_ns > b.created_wall_ns;
-    });
-    listing_ = std::make_shared<const Listing>(std::move(all));
-    listed_ms_ = now_ms();
-  }
-  return listing_;
-}
-
 Result<std::string> PlanViews::list(size_t skip, size_t count) {
-  LFARM_ASSIGN_OR_RETURN(std::shared_ptr<const Listing> kept, listing());
-  const Listing& all = *kept;
+  LFARM_ASSIGN_OR_RETURN(cache::StoreStats counts, stats());
+  LFARM_ASSIGN_OR_RETURN(cache::PlanPage page, store_.newest_plans({}, count, skip));
   Json rows = Json::array();
-  for (size_t k = skip; k < std::min(all.size(), skip + count); ++k) {
-    Json row = facts_json(all[k]);
-    LFARM_ASSIGN_OR_RETURN(auto stored, store_.get_plan(all[k].facts.key, cache::Lookup::kInspect));
+  for (const cache::PlanListing& listing : page.plans) {
+    Json row = facts_json(listing);
+    LFARM_ASSIGN_OR_RETURN(auto stored,
+                           store_.get_plan(listing.facts.key, cache::Lookup::kInspect));
     auto owned = stored ? decode_owned(stored->bytes) : common::corrupt("gone");
     if (!owned.ok()) continue;
     const common::Plan& plan = owned->plan;
@@ -144,15 +133,17 @@ Result<std::string> PlanViews::list(size_t skip, size_t count) {
     row["kernels"] = plan.kernels.size();
     rows.push_back(std::move(row));
   }
-  return text_of({{"total", all.size()}, {"rows", std::move(rows)}});
+  const uint64_t total = std::max<uint64_t>(counts.plans.count, skip + page.plans.size());
+  return text_of({{"total", total}, {"rows", std::move(rows)}});
 }
 
 Result<std::optional<Digest>> PlanViews::id_of(std::string_view digits) {
   LFARM_RETURN_IF_ERROR(common::check_plan_digits(digits));
   if (auto whole = Digest::parse(digits)) return whole;
-  LFARM_ASSIGN_OR_RETURN(std::shared_ptr<const Listing> all, listing());
+  LFARM_ASSIGN_OR_RETURN(std::vector<cache::PlanListing> all,
+                         store_.plans_beginning(digits, kPlansFoundMax));
   std::vector<Digest> found;
-  for (const cache::PlanListing& one : *all) {
+  for (const cache::PlanListing& one : all) {
     if (!one.facts.plan_id.hex().starts_with(digits) &&
         !one.facts.graph_hash.hex().starts_with(digits)) {
       continue;

@@ -50,8 +50,6 @@ class PlanViews {
     OwnedPlan owned;
     std::optional<PlanMaking> making;  // of its recipe, where it has one
   };
-  using Listing = std::vector<cache::PlanListing>;  // the newest first
-  common::Result<std::shared_ptr<const Listing>> listing();
   common::Result<std::optional<Found>> find(const common::Digest& id);
   common::Result<std::shared_ptr<const KernelSources>> sources(const common::Digest& id,
                                                                const Found& found);
@@ -59,9 +57,6 @@ class PlanViews {
   static constexpr size_t kSourcesMax = 4;  // plans whose sources are kept
   cache::Store& store_;
   std::atomic<bool> is_stopping_{false};
-  std::mutex listing_mutex_;  // guards the next two
-  std::shared_ptr<const Listing> listing_;
-  int64_t listed_ms_ = 0;   // when; 0: never
   std::mutex stats_mutex_;  // guards the next two
   cache::StoreStats stats_;
   int64_t counted_ms_ = 0;

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <utility>
 
+#include "cache/engine/name_walk.h"
 #include "cache/remote/remote_store.h"
 #include "cache/store/records.h"
 #include "common/base/cat.h"
@@ -321,7 +322,8 @@ Status ShardJournals::put(uint32_t shard, const ShardJournal& journal) {
 // ---- Reading -----------------------------------------------------------------------------------
 
 Result<std::vector<ShardJournal>> ShardJournals::read(uint32_t shard) {
-  LFARM_ASSIGN_OR_RETURN(std::vector<Digest> names, engine_.names(shard, ShardRecord::kJob));
+  LFARM_ASSIGN_OR_RETURN(std::vector<Digest> names,
+                         cache::all_names(engine_, shard, ShardRecord::kJob));
   std::map<Digest, std::vector<uint64_t>> segments;
   for (const Digest& name : names) segments[name_of(name, 0)].push_back(segment_of(name));
   std::vector<ShardJournal> journals;

@@ -182,6 +182,7 @@ bool PeerPlans::fetch(const PlanPlace& place) {
 }
 
 Status PeerPlans::offer(const PlanPlace& place) {
+  std::lock_guard one(offering_[place.shard()]);
   LFARM_ASSIGN_OR_RETURN(auto stored, store_.get_plan(place.digest(), cache::Lookup::kInspect));
   if (!stored) return {};
   LFARM_ASSIGN_OR_RETURN(auto there, records_.get(place));
@@ -207,47 +208,6 @@ Status PeerPlans::offer(const PlanPlace& place) {
   std::lock_guard lock(mutex_);
   ++counts_.offered;
   return {};
-}
-
-// Of a plan of this store; empty where it went meanwhile, cannot be read, or is not the last one of
-// its search.
-Result<std::optional<PlanPlace>> PeerPlans::place_of_kept(const Digest& key,
-                                                          const Digest& graph_hash) {
-  LFARM_ASSIGN_OR_RETURN(auto stored, store_.get_plan(key, cache::Lookup::kInspect));
-  if (!stored) return std::optional<PlanPlace>();
-  auto outer = common::decode_sealed(common::as_bytes(stored->bytes));
-  if (!outer.ok()) return std::optional<PlanPlace>();
-  auto grant = common::decode_grant(outer->bytes);
-  if (!grant.ok()) return std::optional<PlanPlace>();
-  auto plan = common::decode_plan(grant->plan);
-  if (!plan.ok() || plan->provenance.search.is_interim) return std::optional<PlanPlace>();
-  return std::optional(
-      PlanPlace{grant->tenant, plan->key.digest(), plan->provenance.machine, graph_hash});
-}
-
-std::map<uint32_t, Error> PeerPlans::reconcile(const std::set<uint32_t>& shards) {
-  std::map<uint32_t, Error> failed;
-  auto all = store_.list_plans();
-  if (!all.ok()) {
-    for (uint32_t shard : shards) failed.emplace(shard, all.error());
-    return failed;
-  }
-  for (const cache::PlanListing& one : *all) {
-    auto place = place_of_kept(one.facts.key, one.facts.graph_hash);
-    if (!place.ok()) {
-      common::log_warning(cat("a plan is not compared: ", place.error().message));
-      continue;
-    }
-    if (!*place || !shards.contains((*place)->shard())) continue;
-    if (failed.contains((*place)->shard())) continue;
-    (void)fetch(**place);
-    Status offered = offer(**place);
-    // One that cannot be shared at all, such as a plan that is too large, holds up no other.
-    bool is_away = !offered.ok() && (offered.error().code == Code::kUnavailable ||
-                                     offered.error().code == Code::kTimedOut);
-    if (is_away) failed.emplace((*place)->shard(), offered.error());
-  }
-  return failed;
 }
 
 // ---- Who searches ------------------------------------------------------------------------------

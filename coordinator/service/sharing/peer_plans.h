@@ -2,7 +2,9 @@
 // nothing that a farm it trusts has not signed.
 #pragma once
 
+#include <array>
 #include <atomic>
+#include <bitset>
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -16,6 +18,7 @@
 #include "cache/remote/remote_store.h"
 #include "cache/store/store.h"
 #include "common/base/signing.h"
+#include "common/shard/shard.h"
 #include "coordinator/service/loop/options.h"
 #include "coordinator/service/plans/plan_repository.h"
 #include "coordinator/service/sharing/plan_records.h"
@@ -56,10 +59,17 @@ class PeerPlans {
   bool fetch(const PlanPlace& place);
   // Shares the tenant's plan, unless an equal or faster one is there.
   common::Status offer(const PlanPlace& place);
-  // For the plans of these shards that this coordinator's store has: the faster one of it and of
-  // the shared store's comes into both. Returns the shards of which not all plans were compared,
-  // since the shared store did not answer or another coordinator has the shard.
-  std::map<uint32_t, common::Error> reconcile(const std::set<uint32_t>& shards);
+  // fetch(), then offer(): the faster one of this store's plan and of the shared store's comes into
+  // both.
+  common::Status compare(const PlanPlace& place);
+  // The same for those of this coordinator's plans behind `last` that belong to these shards. Reads
+  // kPlansCompared of them, in the order of their places; those that are alike on both sides cost
+  // one exchange together. Returns the last one that was read, empty where there is none. After
+  // kUnavailable and kTimedOut some were compared, and the call may be repeated.
+  using Shards = std::bitset<common::kShardCount>;
+  common::Result<std::optional<common::Digest>> compare_some(
+      const Shards& shards, const std::optional<common::Digest>& last);
+  static constexpr size_t kPlansCompared = 256;
 
   // Looks for the plan, else asks for the right to search for it.
   Claim claim(const PlanPlace& place);
@@ -98,8 +108,14 @@ class PeerPlans {
                               const common::Digest& plan_key, const std::string& machine) const;
   common::Status check_signed(const common::Sealed& outer) const;
   common::Result<bool> bring(const PlanPlace& place);
-  common::Result<std::optional<PlanPlace>> place_of_kept(const common::Digest& place,
-                                                         const common::Digest& graph_hash);
+  struct KeptPlace {
+    PlanPlace place;
+    std::string bytes;                  // of the signed plan
+    std::vector<common::Digest> needs;  // its objects and its recipe
+  };
+  common::Result<std::optional<KeptPlace>> place_of_kept(const cache::PlanListing& listing,
+                                                         const Shards& shards);
+  common::Result<std::vector<PlanPlace>> different(std::vector<KeptPlace> some);
   // One farm's list, as it lies in the shared store; empty: there is none.
   void read_list(const common::PublicKey& peer, const std::optional<std::string>& bytes, News& news,
                  std::set<common::Digest>& named);
@@ -121,6 +137,8 @@ class PeerPlans {
   const PlanRepository& repository_;
   const PeerTrust trust_;
   const int64_t claim_ms_;
+  // Of two offers of one place the later one sees what the earlier one has written.
+  std::array<std::mutex, common::kShardCount> offering_;
   mutable std::mutex mutex_;
   std::unordered_map<common::Digest, std::string> claims_;  // by place, as they stand in the store
   std::set<common::Digest> revoked_;                        // by other farms: ids and contents

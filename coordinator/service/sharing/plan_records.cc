@@ -19,6 +19,12 @@ Result<std::optional<std::string>> PlanRecords::get(const PlanPlace& place) {
   return sharding_->engine.read(place.shard(), ShardRecord::kPlan, place.digest());
 }
 
+Result<std::vector<std::optional<std::string>>> PlanRecords::get_all(
+    uint32_t shard, std::span<const common::Digest> places) {
+  if (sharding_ == nullptr) return remote_.get_all(RemoteRecord::kPlan, places);
+  return sharding_->engine.read_all(shard, ShardRecord::kPlan, places);
+}
+
 common::Status PlanRecords::put(const PlanPlace& place, std::string_view plan,
                                 std::span<const cache::RemoteObject> objects) {
   if (sharding_ == nullptr) return remote_.put_plan(place.digest(), plan, objects);

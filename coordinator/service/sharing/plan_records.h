@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "cache/remote/remote_store.h"
 #include "common/base/digest.h"
@@ -32,6 +33,9 @@ class PlanRecords {
       : remote_(remote), sharding_(sharding) {}
 
   common::Result<std::optional<std::string>> get(const PlanPlace& place);
+  // The same of many of a shard, by their places' digests, in one exchange.
+  common::Result<std::vector<std::optional<std::string>>> get_all(
+      uint32_t shard, std::span<const common::Digest> places);
   // Objects first. kUnavailable also when another coordinator holds the plan's shard.
   common::Status put(const PlanPlace& place, std::string_view plan,
                      std::span<const cache::RemoteObject> objects);

@@ -1,11 +1,13 @@
 // Makes shards that were taken ready to be served, each apart from the others: one whose fence is
-// refused meanwhile is dropped, one for which the engine does not answer is tried again.
+// refused meanwhile is dropped, one for which the engine does not answer is tried again. Then
+// brings the plans of this coordinator's store and the engine's together, behind the shards' backs.
 #pragma once
 
+#include <bitset>
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <set>
+#include <optional>
 #include <vector>
 
 #include "common/base/clock.h"
@@ -17,16 +19,18 @@
 namespace coordinator::service {
 
 // Not thread-safe; borrows what it is given. A shard is ready once this coordinator knows what was
-// revoked before, and the faster one of each plan that its store and the engine have is in both.
+// revoked before and which jobs go on, however many plans it has. Its plans are compared from then
+// on, some at a time: until the faster one of each is in both, whoever asks for one has it compared
+// first.
 class ShardPreparation {
  public:
   // `apply`: runs where deliver() is called, before a shard is ready that was prepared by the news.
   using Apply = std::function<void(const PeerPlans::News&)>;
   ShardPreparation(Sharding& sharding, PeerPlans& peers, const common::Clock& clock, Apply apply);
 
-  // A plan of the shard is not in the engine, which did not answer: while the shard is held, its
-  // plans are compared again.
-  void again(uint32_t shard);
+  // A plan is not in the engine, which did not answer: while its shard is held, it is offered
+  // again.
+  void again(const PlanPlace& place);
   // To be called on every turn of the loop.
   void turn(int64_t now_ns);
   // Shards that have become ready, each once, with the jobs that their holder before left.
@@ -35,9 +39,11 @@ class ShardPreparation {
     std::vector<ShardJournal> journals;
   };
   std::vector<Ready> take_ready();
-  // Whether some plans of a shard may be missing in the engine.
-  bool is_behind(uint32_t shard) const {
-    return again_.contains(shard) || comparing_.contains(shard);
+  // Whether a plan of the shard waits to be offered again.
+  bool is_behind(uint32_t shard) const;
+  // Whether the engine may have a faster plan of the shard than this coordinator's store.
+  bool is_comparing(uint32_t shard) const {
+    return comparison_.waiting[shard] || comparison_.under_way[shard];
   }
 
   // Readable when deliver() has something to do.
@@ -45,20 +51,31 @@ class ShardPreparation {
   void deliver() { thread_.deliver(); }
 
  private:
+  // One pass over the store's plans for all shards that wait when it begins.
+  struct Comparison {
+    PeerPlans::Shards waiting, under_way;
+    std::optional<common::Digest> last;  // place that was compared last
+    int64_t next_ns = 0;
+  };
   void drop_lost();
-  void work();
+  void prepare();
+  void offer_again();
+  void compare();
 
+  static constexpr size_t kUnofferedMax = 4'096;
+  static constexpr size_t kOffersAtOnce = 64;
   ShardKeeper& keeper_;
   ShardJournals& journals_;
   PeerPlans& peers_;
   const common::Clock& clock_;
   const Apply apply_;
-  std::map<uint32_t, common::Fence> raised_;  // not ready
-  std::set<uint32_t> again_, comparing_;      // ready, but some plans may be missing in the engine
+  std::map<uint32_t, common::Fence> raised_;       // not ready
+  std::map<common::Digest, PlanPlace> unoffered_;  // by their digests
+  Comparison comparison_;
   std::vector<Ready> ready_;
   bool is_working_ = false;
-  int64_t next_ns_ = 0;
-  Background thread_{1};  // last, so that its thread ends first
+  int64_t prepare_ns_ = 0, offer_ns_ = 0;  // not before
+  Background thread_{1};                   // last, so that its thread ends first
 };
 
 }  // namespace coordinator::service

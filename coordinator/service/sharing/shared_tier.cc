@@ -9,6 +9,7 @@
 #include "common/base/log.h"
 #include "common/base/secret_file.h"
 #include "common/plan/seal.h"
+#include "common/shard/shard.h"
 
 namespace coordinator::service {
 
@@ -101,6 +102,10 @@ Status SharedTier::begin() {
   return {};
 }
 
+bool SharedTier::may_be_old(const std::string& tenant, const Digest& graph_hash) const {
+  return preparation_ && preparation_->is_comparing(common::shard_of(tenant, graph_hash));
+}
+
 // ---- Questions ---------------------------------------------------------------------------------
 
 void SharedTier::fetch(const PlanPlace& place, Done done) {
@@ -116,9 +121,10 @@ void SharedTier::fetch(const PlanPlace& place, Done done) {
   Digest what = common::Hasher().text("fetch").digest(place.digest()).finish();
   ask(
       what, [done = std::move(done)](Claim claim) { done(claim == Claim::kFound); },
-      [this, places = std::move(places)] {
-        for (const PlanPlace& one : places) {
-          if (link_->peers.fetch(one)) return Claim::kFound;
+      [this, places = std::move(places), is_old = may_be_old(place.tenant, place.graph_hash)] {
+        if (is_old) (void)link_->peers.compare(places[0]);
+        for (size_t k = is_old ? 1 : 0; k < places.size(); ++k) {
+          if (link_->peers.fetch(places[k])) return Claim::kFound;
         }
         return Claim::kOurs;
       },
@@ -168,7 +174,7 @@ void SharedTier::offer(const PlanPlace& place) {
     }
     return [this, place, is_away] {
       --pushes_;
-      if (is_away && preparation_) preparation_->again(place.shard());
+      if (is_away && preparation_) preparation_->again(place);
     };
   });
 }

@@ -93,6 +93,10 @@ class SharedTier {
   // Lets what was offered go out, and gives all claims back, for a short while.
   void wind_up();
 
+  // Whether the engine may have a faster plan for the graph than this coordinator's store, though
+  // this one serves its shard: fetch() brings it.
+  bool may_be_old(const std::string& tenant, const common::Digest& graph_hash) const;
+
   // Null where one coordinator serves everything.
   // What the server that holds the shards has been asked; empty where one coordinator serves
   // everything.

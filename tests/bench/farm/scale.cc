@@ -95,6 +95,9 @@ int run(const ScaleOptions& options) {
     must(store->get_measurement(kernel(any()), "cpu Intel Xeon, 8 MiB, 2 threads"));
   });
   line["revoke"] = timed(20, [&](int) { must(store->revoke(plan_id(any()), "bench")); });
+  line["page"] = timed(20, [&](int) { must(store->newest_plans({}, 1'000)); });
+  line["find"] = timed(
+      2000, [&](int) { must(store->plans_beginning(plan_id(any()).hex().substr(0, 12), 1'000)); });
   line["has_blob"] =
       timed(2000, [&](int) { must(store->has_blob(digest_of(cat("object ", any())))); });
   std::printf("%s\n", line.dump().c_str());
@@ -109,7 +112,8 @@ int run_scale(const std::vector<std::string>& arguments) {
   app.add_option("--plans", options.plans, "plans")->capture_default_str();
   app.add_option("--measurements", options.measurements, "measurements")->capture_default_str();
   app.add_option("--plan-bytes", options.plan_bytes, "bytes of each plan")->capture_default_str();
-  app.add_option("--state", options.state, "directory that is filled once and kept");
+  app.add_option("--state", options.state,
+                 "directory that is filled once and kept; with --engine the coordinator's");
   app.add_option("--engine", options.engine,
                  "an empty server, such as redis+unix:///tmp/socket: the engine of several "
                  "coordinators instead, without measurements");
@@ -120,7 +124,7 @@ int run_scale(const std::vector<std::string>& arguments) {
   }
   if (options.engine.empty()) return run(options);
   try {
-    return run_scale_engine(options.engine, options.plans, options.plan_bytes);
+    return run_scale_engine({options.engine, options.plans, options.plan_bytes, options.state});
   } catch (const std::exception& exception) {
     std::fprintf(stderr, "lfarm-bench scale: %s\n", exception.what());
     return 4;

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "cache/engine/name_walk.h"
 #include "common/base/cat.h"
 #include "common/base/files.h"
 #include "common/base/secret_file.h"
@@ -295,8 +296,8 @@ TEST_F(MigrationTest, AFarmThatIsServedIsLeftAlone) {
   EXPECT_NE(refused.error().message.find("tcp://coordinator:7070"), std::string::npos)
       << refused.error().message;
   EXPECT_EQ(serving->keeper.counts().held, common::kShardCount) << "it lost shards by being asked";
-  EXPECT_TRUE(must(serving->engine.names(common::shard_of(kTenant, digest_of("graph0")),
-                                         cache::ShardRecord::kPlan))
+  EXPECT_TRUE(must(cache::all_names(serving->engine, common::shard_of(kTenant, digest_of("graph0")),
+                                    cache::ShardRecord::kPlan))
                   .empty());
   // One that died is waited for.
   serving->keeper.stop();

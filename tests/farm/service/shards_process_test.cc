@@ -20,6 +20,7 @@
 #include <thread>
 #include <vector>
 
+#include "cache/engine/name_walk.h"
 #include "cache/engine/remote_engine.h"
 #include "clients/runtime/farm/farm_client.h"
 #include "common/base/cat.h"
@@ -194,7 +195,8 @@ class ShardsProcessTest : public testing::Test {
   // The journal of the shard's only job in the engine; empty when there is none that is whole.
   std::optional<JournalledJob> journal(uint32_t shard) {
     std::map<common::Digest, std::string> segments;
-    for (const common::Digest& name : must(engine_->names(shard, cache::ShardRecord::kJob))) {
+    for (const common::Digest& name :
+         must(cache::all_names(*engine_, shard, cache::ShardRecord::kJob))) {
       segments[name] = must(engine_->read(shard, cache::ShardRecord::kJob, name)).value_or("");
     }
     std::vector<cache::JobRecord> records;
@@ -241,8 +243,9 @@ TEST_P(ATakeover, GoesOnWithTheResultsOfBefore) {
   EXPECT_EQ(after.worker->answered, kBudget - kBefore);
   EXPECT_EQ(client.plan()->facts.candidates, kBudget);
   // What is done is not done again.
-  EXPECT_TRUE(talk([&] { return must(engine_->names(shard, cache::ShardRecord::kJob)).empty(); }));
-  EXPECT_EQ(must(engine_->names(shard, cache::ShardRecord::kPlan)).size(), 1U);
+  EXPECT_TRUE(talk(
+      [&] { return must(cache::all_names(*engine_, shard, cache::ShardRecord::kJob)).empty(); }));
+  EXPECT_EQ(must(cache::all_names(*engine_, shard, cache::ShardRecord::kPlan)).size(), 1U);
 }
 
 // Three coordinators, of which one is killed every few seconds, and three clients that want the

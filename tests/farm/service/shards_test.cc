@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "cache/engine/name_walk.h"
 #include "cache/engine/remote_engine.h"
 #include "clients/runtime/farm/farm_client.h"
 #include "common/base/cat.h"
@@ -249,8 +250,9 @@ TEST_F(ShardsTest, AWriteOfAHolderThatIsNoneIsRefused) {
   EXPECT_NE(coordinators_[0]->metric("lfarm_shard_fence_refusals{verdict=\"stale\"}"), "0");
   auto asker = client(coordinators_[0]->endpoint());
   ASSERT_TRUE(submit(*asker, 8).ok());
-  ASSERT_TRUE(
-      becomes([&] { return must(engine.names(shard, cache::ShardRecord::kPlan)).size() == 1; }));
+  ASSERT_TRUE(becomes([&] {
+    return must(cache::all_names(engine, shard, cache::ShardRecord::kPlan)).size() == 1;
+  }));
 }
 
 // With one coordinator. Of several, one that does not have the plans may be the first to take a
@@ -272,7 +274,7 @@ TEST_F(ShardsTest, AnEngineThatComesBackEmptyGetsItsPlansBack) {
   for (int64_t size = 8; size < 14; ++size) {
     uint32_t shard = common::shard_of("local", key_of(size).graph_hash);
     ASSERT_TRUE(becomes([&] {
-      return !must(engine.names(shard, cache::ShardRecord::kPlan)).empty();
+      return !must(cache::all_names(engine, shard, cache::ShardRecord::kPlan)).empty();
     })) << "the plan for "
         << size << " is not put back";
   }

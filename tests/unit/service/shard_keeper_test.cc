@@ -93,8 +93,13 @@ class TestEngine final : public cache::ShardEngine {
                                           const common::Digest&) override {
     return std::optional<std::string>();
   }
-  Result<std::vector<common::Digest>> names(uint32_t, cache::ShardRecord) override {
-    return std::vector<common::Digest>();
+  Result<std::vector<std::optional<std::string>>> read_all(
+      uint32_t, cache::ShardRecord, std::span<const common::Digest> names) override {
+    return std::vector<std::optional<std::string>>(names.size());
+  }
+  Result<uint64_t> count(uint32_t, cache::ShardRecord) override { return uint64_t{0}; }
+  Result<cache::NamePage> names(uint32_t, cache::ShardRecord, const std::string&) override {
+    return cache::NamePage();
   }
 
   std::function<common::Status()> on_write = [] { return common::Status(); };

@@ -10,12 +10,14 @@
 
 #include <algorithm>
 #include <atomic>
+#include <map>
 #include <memory>
 #include <optional>
 #include <thread>
 
 #include "cache/engine/embedded_engine.h"
 #include "cache/engine/engine_leases.h"
+#include "cache/engine/name_walk.h"
 #include "cache/engine/remote_engine.h"
 #include "common/base/cat.h"
 #include "common/base/files.h"
@@ -208,12 +210,58 @@ TEST_P(ShardEngineTest, AWriteIsWhole) {
   }
   auto answer = engine().write(fence, 1, changes);
   ASSERT_TRUE(answer.ok() && answer->verdict == FenceVerdict::kTaken);
-  EXPECT_EQ(engine().names(5, ShardRecord::kPlan)->size(), 200U);
-  EXPECT_EQ(engine().names(5, ShardRecord::kJob)->size(), 50U);
-  EXPECT_TRUE(engine().names(6, ShardRecord::kPlan)->empty());
+  EXPECT_EQ(all_names(engine(), 5, ShardRecord::kPlan)->size(), 200U);
+  EXPECT_EQ(all_names(engine(), 5, ShardRecord::kJob)->size(), 50U);
+  EXPECT_TRUE(all_names(engine(), 6, ShardRecord::kPlan)->empty());
   EXPECT_EQ(read(5, digest_of("plan 199")), binary);
   write(fence, 2, std::nullopt, digest_of("plan 7"));
-  EXPECT_EQ(engine().names(5, ShardRecord::kPlan)->size(), 199U);
+  EXPECT_EQ(all_names(engine(), 5, ShardRecord::kPlan)->size(), 199U);
+}
+
+TEST_P(ShardEngineTest, ManyAreReadTogether) {
+  Fence fence{5, 1, Incarnation::draw()};
+  raise(fence);
+  write(fence, 1, "one", digest_of("one"));
+  write(fence, 2, "two", digest_of("two"));
+  const Digest names[] = {digest_of("two"), digest_of("none"), digest_of("one")};
+  auto all = engine().read_all(5, ShardRecord::kPlan, names);
+  ASSERT_TRUE(all.ok()) << all.error().message;
+  EXPECT_EQ(*all, (std::vector<std::optional<std::string>>{"two", std::nullopt, "one"}));
+  EXPECT_TRUE(engine().read_all(5, ShardRecord::kPlan, {})->empty());
+  EXPECT_EQ(engine().count(5, ShardRecord::kPlan).value(), 2U);
+  EXPECT_EQ(engine().count(6, ShardRecord::kPlan).value(), 0U);
+}
+
+// Enough come and go that a server's table grows and shrinks between pages.
+TEST_P(ShardEngineTest, PagesNameWhatStaysOnceWhilePlansComeAndGo) {
+  constexpr int kStay = 2'000, kGo = 20'000;
+  Fence fence{7, 1, Incarnation::draw()};
+  raise(fence);
+  uint64_t sequence = 0;
+  auto change = [&](const std::string& kind, int count, std::optional<std::string_view> bytes) {
+    std::vector<ShardChange> changes;
+    for (int k = 0; k < count; ++k) {
+      changes.push_back({ShardRecord::kPlan, digest_of(cat(kind, k)), bytes});
+      if (changes.size() < ShardEngine::kChangesMax && k + 1 < count) continue;
+      auto answer = engine().write(fence, ++sequence, changes);
+      ASSERT_TRUE(answer.ok() && answer->verdict == FenceVerdict::kTaken);
+      changes.clear();
+    }
+  };
+  change("stays ", kStay, "plan");
+  NameWalk walk(engine(), 7, ShardRecord::kPlan);
+  std::map<Digest, int> named;
+  int pages = 0;
+  for (; !walk.is_done(); ++pages) {
+    auto names = walk.next();
+    ASSERT_TRUE(names.ok()) << names.error().message;
+    for (const Digest& name : *names) ++named[name];
+    if (pages == 2) change("comes ", kGo, "plan");
+    if (pages == 5) change("comes ", kGo, std::nullopt);
+  }
+  EXPECT_GT(pages, 5) << "one call names everything";
+  for (int k = 0; k < kStay; ++k) EXPECT_EQ(named[digest_of(cat("stays ", k))], 1) << k;
+  for (const auto& [name, times] : named) EXPECT_EQ(times, 1) << name.hex();
 }
 
 TEST_P(ShardEngineTest, RacingHoldersNeverInterleave) {
