@@ -40,6 +40,9 @@ constexpr double kBeginClocks = 1300, kElementClocks = 26, kRoundClocks = kGpuMe
                  kRoundElements = 32, kLeaveClocks = 8, kAddClocks = 70, kJoinClocks = 1500;
 // Of the blocks of a cluster, which meet before their first boxes and after the last.
 constexpr double kMeetClocks = 1080;
+// What blocks beside each other have to be quicker than all others: machine code takes up to 15 %
+// more or less than is expected, and the epilogues of narrow blocks more.
+constexpr double kBesideMargin = 1.1;
 // From a box's request until its products may begin, where the second cache has it.
 constexpr double kBoxClocks = 500;
 // That the second cache delivers to a processor in a clock.
@@ -92,6 +95,13 @@ int64_t steps_of(const TileShape& shape) {
 // Of an element that the copy engine brings: windows leave out what lies beyond an image.
 double copied_bytes(const TileOperand& operand) {
   return operand.is_copied ? kHalf : operand.element.load_bytes;
+}
+
+// Of the product, that have a block or several each: whole clusters of them.
+int64_t tiles_of(const TileShape& shape, const ProductBlock& block) {
+  const int64_t below = block.below(), beside = block.beside();
+  return shape.batch * divide_up(shape.rows, block.rows * below) * below *
+         divide_up(shape.columns, block.columns * beside) * beside;
 }
 
 // Steps that parts of a k begin with: where blocks keep patches a patch's taps.
@@ -168,14 +178,36 @@ double expected_ns(const std::vector<WeightedTile>& shapes, const ProductBlock& 
   return ns;
 }
 
+// Whether the copy engine brings a box of the left operand to several blocks at once.
+bool may_be_beside(const std::vector<WeightedTile>& shapes, const ProductWish& wish) {
+  return wish.may_be_beside &&
+         std::all_of(shapes.begin(), shapes.end(), [](const WeightedTile& each) {
+           return each.shape.left.is_copied && !each.shape.has_windows;
+         });
+}
+
+// Blocks with their clusters, those below each other before those beside each other.
+std::vector<ProductBlock> clustered_blocks(bool may_be_beside) {
+  std::vector<ProductBlock> blocks(std::begin(kBlocks), std::end(kBlocks));
+  for (ProductBlock block : kBlocks) {
+    if (block.cluster == 1 || !may_be_beside) continue;
+    block.is_beside = true;
+    blocks.push_back(block);
+  }
+  return blocks;
+}
+
 // Those that the wish allows, without splits and stages; of equal ones the first is to be taken.
 std::vector<ProductBlock> blocks_of(const std::vector<WeightedTile>& shapes,
                                     const ProductWish& wish) {
+  const bool has_beside = may_be_beside(shapes, wish);
   std::vector<ProductBlock> blocks;
-  for (ProductBlock block : kBlocks) {
+  for (ProductBlock block : clustered_blocks(has_beside)) {
+    const bool is_as_wished =
+        block.cluster == wish.cluster && block.is_beside == (wish.is_beside && has_beside);
     if ((wish.rows != 0 && block.rows != wish.rows) ||
         (wish.columns != 0 && block.columns != wish.columns) ||
-        (wish.cluster != 0 && block.cluster != wish.cluster)) {
+        (wish.cluster != 0 && !is_as_wished)) {
       continue;
     }
     int64_t parts = 1;  // of the channels, of which a step takes one
@@ -184,7 +216,7 @@ std::vector<ProductBlock> blocks_of(const std::vector<WeightedTile>& shapes,
       block.sum_bytes = std::max(block.sum_bytes, each.shape.sum_bytes);
       parts = std::max(parts, steps_of(each.shape) / each.shape.taps);
     }
-    block.patch = wish.has_patches ? patch_of(shapes, block) : 0;
+    block.patch = wish.has_patches && !block.is_beside ? patch_of(shapes, block) : 0;
     block.patches = block.patch > 0 ? std::min(parts, kPatchesMax) : 0;
     for (; block.patches > 0; --block.patches) blocks.push_back(block);
     block.patch = 0;
@@ -209,8 +241,7 @@ Expr product_parts(const Expr& tiles, const ProductBlock& block, int64_t process
 
 GpuKernelFacts product_facts(const TileShape& shape, const ProductBlock& block,
                              int64_t processors) {
-  const int64_t tiles = shape.batch * divide_up(shape.rows, block.rows * block.cluster) *
-                        block.cluster * divide_up(shape.columns, block.columns);
+  const int64_t tiles = tiles_of(shape, block);
   const int64_t all_steps = steps_of(shape), whole = whole_steps(shape, block);
   int64_t parts = std::clamp<int64_t>(places(block, processors) / tiles, 1, block.splits);
   const int64_t part_steps = divide_up(all_steps / whole, parts) * whole;
@@ -229,15 +260,16 @@ GpuKernelFacts product_facts(const TileShape& shape, const ProductBlock& block,
   const double step_work = block.patch > 0 ? kPatchStep : kStep;
   f.thread_instructions =
       f.blocks * f.block_threads * steps * step_work + number(tiles) * elements * kElement;
-  // The copy engine reads nothing beyond an operand's end: each block of columns reads all rows,
-  // and each cluster of blocks of rows all columns.
+  // The copy engine reads nothing beyond an operand's end: each block or cluster of columns reads
+  // all rows, and each block or cluster of rows all columns.
   const double deep = number(shape.batch * shape.steps);
-  const double row_blocks = number(divide_up(shape.rows, block.rows * block.cluster));
+  const double row_blocks = number(divide_up(shape.rows, block.rows * block.below()));
   const double column_blocks = number(divide_up(shape.columns, block.columns));
+  const double row_readers = number(divide_up(shape.columns, block.columns * block.beside()));
   const double patches = block.patch > 0 ? number(part_steps / whole) : 0;
   const double left_bytes =
       block.patch > 0 ? f.blocks * patches * patch_bytes(block) * shape.grid->inside()
-                      : deep * number(shape.rows) * copied_bytes(shape.left) * column_blocks;
+                      : deep * number(shape.rows) * copied_bytes(shape.left) * row_readers;
   f.sector_bytes = left_bytes +
                    deep * number(shape.columns) * copied_bytes(shape.right) * row_blocks +
                    number(shape.batch * shape.rows * shape.columns) *
@@ -296,7 +328,8 @@ ProductBlock product_block(const std::vector<WeightedTile>& shapes, const Produc
         block.stages = stages;
         if (!has_room(block)) continue;
         double ns = expected_ns(shapes, block, machine, false);
-        if (ns >= least) continue;
+        const double margin = block.is_beside && !best.is_beside ? kBesideMargin : 1;
+        if (ns * margin >= least) continue;
         best = block;
         least = ns;
       }

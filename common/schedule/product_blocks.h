@@ -12,8 +12,7 @@
 
 namespace common {
 
-// Of the product, that a block computes; blocks of a cluster lie below each other and copy the
-// right operand together.
+// Of the product, that a block computes.
 struct ProductBlock {
   int64_t rows = 128, columns = 256;
   int cluster = 2;     // 1, 2 or 4
@@ -24,7 +23,12 @@ struct ProductBlock {
   // memory. 0: each tap copies its pixels.
   int64_t patch = 0, patches = 0;
   int64_t sum_bytes = 4;  // of a sum on its way through shared memory to the thread that stores it
+  // Blocks of a cluster lie below each other and copy the right operand together, or beside each
+  // other and copy the left one together.
+  bool is_beside = false;
 
+  int64_t below() const { return is_beside ? 1 : cluster; }
+  int64_t beside() const { return is_beside ? cluster : 1; }
   bool operator==(const ProductBlock&) const = default;
 };
 
@@ -32,11 +36,20 @@ struct ProductBlock {
 struct ProductWish {
   int64_t rows = 0, columns = 0, cluster = 0, splits = 0;
   bool has_patches = true;  // whether blocks may keep patches of images
+  bool is_beside = false;   // of the cluster, where one is asked for
+  // Whether blocks beside each other may copy the left operand together, as far as its shape lets
+  // them.
+  bool may_be_beside = true;
 };
-// Of the schedule's parameters.
+// Of the schedule's parameters. Clusters of 100 + n are n blocks beside each other.
 constexpr ProductWish product_wish(int64_t warpgroups, int64_t clusters, int64_t splits) {
-  if (warpgroups <= 1) return {0, 0, clusters, splits};
-  return {warpgroups / 1000, warpgroups % 1000, clusters, splits};
+  constexpr int64_t kBeside = 100;
+  ProductWish wish{0, 0, clusters % kBeside, splits};
+  wish.is_beside = clusters > kBeside;
+  if (warpgroups <= 1) return wish;
+  wish.rows = warpgroups / 1000;
+  wish.columns = warpgroups % 1000;
+  return wish;
 }
 
 // Blocks that a multiprocessor has room for at once.

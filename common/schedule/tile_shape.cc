@@ -144,6 +144,7 @@ std::optional<TileShape> tile_shape(const Contraction& c, const std::vector<int6
   if (const auto windows = window_operand(c)) {
     for (const WindowOperand::Axis& axis : windows->axes) {
       shape.taps *= axis.taps;
+      shape.has_windows = shape.has_windows || axis.taps > 1 || axis.step > 1;
       inside *= inside_of(axis, symbols);
     }
     if (shape.taps > 1 && windows->channels % kStepChannels == 0) {

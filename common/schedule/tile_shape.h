@@ -30,6 +30,9 @@ struct TileShape {
   int64_t taps = 1;  // of windows: the copy engine reads the channels of one at a time
   // Of windows whose channels fill whole steps and of which several taps read a pixel.
   std::optional<WindowGrid> grid;
+  // Whether rows are windows of images that do not lie side by side, so that boxes of them go to
+  // one block alone.
+  bool has_windows = false;
   TileOperand left, right;
   ElementWork result;  // beside the sum itself
   double result_bytes = 4;

@@ -47,7 +47,10 @@ void as_generated(const Kernel& kernel, const GpuMachine& machine, bool is_copie
     block = product_block(*shapes, values.product, processors);
   }
   values.units = block ? TileUnits::kWarpgroups : TileUnits::kWarps;
-  if (block) values.product = {block->rows, block->columns, block->cluster, block->splits};
+  if (block) {
+    values.product = {block->rows, block->columns, block->cluster, block->splits};
+    values.product.is_beside = block->is_beside;
+  }
   TileBlocks blocks =
       tile_blocks(*shapes, {values.block_rows, values.block_columns, values.splits}, processors);
   values.block_rows = blocks.rows;

@@ -67,7 +67,7 @@ const std::vector<ScheduleChoice>& schedule_parameters(Template t) {
        false,
        true},
       {"stages", {0, 3, 4, 6}, false, false, true},
-      {"clusters", {0, 1, 2, 4}, false, false, true}};
+      {"clusters", {0, 1, 2, 4, 102, 104}, false, false, true}};
   static const std::vector<ScheduleChoice> kAttention = {
       {"keys", {0, 32, 64, 128, 256, 512}},
       {"online", {1, 0}, true, true},

@@ -71,7 +71,7 @@ struct ScheduleChoice {
 // threads computes), splits (blocks that share what one would sum); with warpgroups that multiply,
 // warpgroups (their block, rows * 1000 + columns, instead of the former; 1: single warps multiply),
 // stages (steps of the summed axis that shared memory holds for them) and clusters (blocks that
-// copy operands for one another; 1: none). For kAttention:
+// copy operands for one another, below or, 100 + n, beside each other; 1: none). For kAttention:
 // block_rows, block_keys, splits, and online, where 0 computes the scores twice. For kGemm:
 // algorithm (its place in the library's list). Those of CPUs alone come first, so that codes of
 // them are dense.

@@ -55,11 +55,11 @@ TEST(CodegenWarpgroup, Products) {
 }
 
 // Blocks whose operands the copy engine brings: whole and cut, in all orders of memory, alone and
-// two together, with more and fewer steps of k than there are stages.
+// together, below or beside each other, with more and fewer steps of k than there are stages.
 TEST(CodegenWarpgroup, BoxesOfOperands) {
   Random random(37);
   KernelBatch batch("cuda-sm_90a");
-  for (int64_t clusters : {1, 2}) {
+  for (int64_t clusters : {1, 2, 102}) {
     for (int64_t block : {64064, 64256, 128128, 128256, 192128, 256064}) {
       Schedule schedule{{"clusters", clusters}, {"warpgroups", block}};
       for (bool turn_a : {false, true}) {
@@ -78,20 +78,20 @@ TEST(CodegenWarpgroup, BoxesOfOperands) {
     }
   }
   // One stage for all steps.
-  for (int64_t clusters : {1, 2, 4}) {
+  for (int64_t clusters : {1, 2, 4, 104}) {
     for (int64_t k : {64, 328}) {
       add_product(batch, random, DType::kBfloat16, 200, 136, k, false, true,
                   {{"clusters", clusters}, {"stages", 1}, {"warpgroups", 64064}});
     }
   }
-  // As many stages as steps, and blocks of more rows than the product.
-  for (int64_t clusters : {1, 2, 4}) {
+  // As many stages as steps, and blocks of more rows or columns than the product.
+  for (int64_t clusters : {1, 2, 4, 102, 104}) {
     for (int64_t k : {64, 128, 1096}) {
-      add_product(batch, random, DType::kBfloat16, 200, 136, k, clusters == 2, k != 128,
+      add_product(batch, random, DType::kBfloat16, 200, 136, k, clusters % 100 == 2, k != 128,
                   {{"clusters", clusters}, {"warpgroups", 64064}});
     }
   }
-  for (int64_t clusters : {1, 2}) {
+  for (int64_t clusters : {1, 2, 102}) {
     for (int64_t splits : {2, 8}) {
       for (int64_t rows : {20, 130, 256}) {
         Schedule schedule{{"clusters", clusters}, {"splits", splits}, {"warpgroups", 128128}};
@@ -147,7 +147,7 @@ TEST(CodegenWarpgroup, SumsAreRoundedBeforeTheyAreExchanged) {
       add_rounded_product(batch, random, dtype, 200, 136, 192, Readers::kRound,
                           {{"warpgroups", block}});
     }
-    for (int64_t clusters : {1, 2}) {
+    for (int64_t clusters : {1, 2, 102}) {
       add_rounded_product(batch, random, dtype, 130, 72, 1096, Readers::kRound,
                           {{"clusters", clusters}, {"splits", 4}, {"warpgroups", 128064}});
     }
@@ -205,7 +205,7 @@ void add_grouped_product(KernelBatch& batch, Random& random, int64_t rows,
 TEST(CodegenWarpgroup, BoxesOfBatches) {
   Random random(38);
   KernelBatch batch("cuda-sm_90a");
-  for (int64_t clusters : {1, 2}) {
+  for (int64_t clusters : {1, 2, 102}) {
     for (int64_t rows : {1, 64, 150}) {
       add_grouped_product(batch, random, rows, {{"clusters", clusters}, {"warpgroups", 64064}});
     }
@@ -244,7 +244,7 @@ TEST(CodegenWarpgroup, BoxesOfRuns) {
   Random random(43);
   KernelBatch batch("cuda-sm_90a");
   for (int64_t run : {64, 128}) {
-    for (int64_t clusters : {1, 2}) {
+    for (int64_t clusters : {1, 2, 102}) {
       constexpr int64_t kHeads = 3, kRows = 100, kColumns = 72;
       GraphBuilder b;
       NodeId x = input(b, DType::kBfloat16, {kHeads, kRows, run});

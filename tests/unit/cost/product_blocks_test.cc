@@ -52,12 +52,13 @@ TEST(ProductBlocks, PartsFollowFromTheRows) {
 TEST(ProductBlocks, WishesAreKept) {
   const std::vector<WeightedTile> shapes = {{product(256, 512, 1024), 1}};
   for (int64_t size : {64064, 64128, 64256, 128064, 128128, 128256, 192064, 192128, 256064}) {
-    for (int64_t cluster : {0, 1, 2, 4}) {
+    for (int64_t cluster : {0, 1, 2, 4, 102, 104}) {
       for (int64_t splits : {0, 1, 32}) {
         const ProductBlock block =
             product_block(shapes, product_wish(size, cluster, splits), kProcessors);
         EXPECT_EQ(block.rows * 1000 + block.columns, size);
-        EXPECT_TRUE(cluster == 0 || block.cluster == cluster);
+        EXPECT_TRUE(cluster == 0 || block.cluster == cluster % 100);
+        EXPECT_TRUE(cluster == 0 || block.is_beside == (cluster > 100));
         EXPECT_TRUE(splits == 0 || block.splits == splits);
       }
     }
@@ -181,6 +182,25 @@ TEST(ProductBlocks, RoundedSumsAreHalfOfTheExchange) {
   const double room = product_facts(wide, block, kProcessors).block_shared_bytes;
   block.sum_bytes = 2;
   EXPECT_LT(product_facts(narrow, block, kProcessors).block_shared_bytes, room);
+}
+
+// Of 6,272 rows and 256 columns there are 132 blocks of 192 x 64, one for each multiprocessor: four
+// beside each other read their rows once. Rows that are windows go to one block alone.
+TEST(ProductBlocks, LieBesideEachOtherWhereRowsAreReadMost) {
+  TileShape shape = product(6272, 256, 1024);
+  shape.result_bytes = 2;
+  ProductBlock block = product_block({{shape, 1}}, {}, kProcessors);
+  EXPECT_TRUE(block.is_beside);
+  EXPECT_EQ(block.rows, 192);
+  const GpuKernelFacts facts = product_facts(shape, block, kProcessors);
+  EXPECT_EQ(facts.blocks, kProcessors);
+  block.is_beside = false;
+  EXPECT_LT(facts.sector_bytes, product_facts(shape, block, kProcessors).sector_bytes);
+  shape.has_windows = true;
+  EXPECT_FALSE(product_block({{shape, 1}}, {}, kProcessors).is_beside);
+  ProductWish wish = product_wish(0, 102, 0);
+  wish.may_be_beside = false;
+  EXPECT_FALSE(product_block({{product(256, 512, 1024), 1}}, wish, kProcessors).is_beside);
 }
 
 // Four blocks that copy weights together ask the second cache for the least.

@@ -49,7 +49,8 @@ class BoxCopies : public TmaCopies {
 void copy_boxes(CudaTileBlock& block, const CudaTileStages& stages, Side side,
                 const OperandMap& map, int number, const std::string& k0, const std::string& more) {
   const int cluster = block.size().cluster;
-  const bool is_left = side == Side::kLeft, is_shared = cluster > 1 && !is_left;
+  const bool is_left = side == Side::kLeft,
+             is_shared = cluster > 1 && is_left == block.size().is_beside;
   const CudaTileStages::Operand& x = is_left ? stages.left() : stages.right();
   const int64_t depth = stages.options().depth;
   const int64_t box = map.along_k ? x.width : kGroupBytes / 2;
@@ -73,8 +74,10 @@ void copy_boxes(CudaTileBlock& block, const CudaTileStages& stages, Side side,
 
 std::unique_ptr<TmaCopies> box_copies(CudaTileBlock& block, int64_t depth) {
   const CudaBlockSize& size = block.size();
-  auto left = operand_map(block.contraction(), Side::kLeft, size.rows, depth);
-  auto right = operand_map(block.contraction(), Side::kRight, size.columns, depth, size.cluster);
+  auto left = operand_map(block.contraction(), Side::kLeft, size.rows, depth,
+                          size.is_beside ? size.cluster : 1);
+  auto right = operand_map(block.contraction(), Side::kRight, size.columns, depth,
+                           size.is_beside ? 1 : size.cluster);
   if (!left || !right) return nullptr;
   return std::make_unique<BoxCopies>(block, *std::move(left), *std::move(right));
 }

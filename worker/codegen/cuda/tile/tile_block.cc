@@ -72,14 +72,16 @@ void CudaTileBlock::begin(int64_t shared_bytes, const Expr& splits, int64_t kept
   k_.splits = splits;
   k_.kept = kept;
   const common::TileProblem& p = contraction_.problem();
-  Expr tiles_m = runs_ ? runs_->blocks() : ceil_div(p.m_size, size_.rows * size_.cluster);
-  Expr tiles_n = ceil_div(p.n_size, size_.columns);
+  Expr tiles_m = runs_ ? runs_->blocks() : ceil_div(p.m_size, size_.rows_together());
+  Expr tiles_n = ceil_div(p.n_size, size_.columns_together());
   const Expr sharing = splits * Expr(size_.cluster);
   units_ = contraction_.batch_size() * tiles_m * tiles_n * sharing;
   // A grid has fewer than 2^31 blocks; divisions of 64 bits would be loops.
   std::string block = "blockIdx.x";
   if (is_split() || size_.cluster > 1) block = cat("(blockIdx.x / ", sharers(), ")");
-  const char* row = size_.cluster == 1 ? "m0" : "cluster_m0";
+  const bool is_alone = size_.cluster == 1;
+  const char* row = is_alone || size_.is_beside ? "m0" : "cluster_m0";
+  const char* column = is_alone || !size_.is_beside ? "n0" : "cluster_n0";
   std::string down = writer_.rare_text(tiles_m);
   std::string across = writer_.rare_text(tiles_n);
   if (!splits.is_constant()) {
@@ -88,16 +90,18 @@ void CudaTileBlock::begin(int64_t shared_bytes, const Expr& splits, int64_t kept
   lines(cat("const int tid = threadIdx.x;\n", "const unsigned tiles_m = ", down, ", tiles_n = ",
             across, ";\n", "const unsigned tile = ", block, " % (tiles_m * tiles_n);\n"));
   if (tiles_m.is_constant() && tiles_m.constant() <= kGroup) {
-    lines(cat("const int64_t ", row, " = tile % tiles_m, n0 = tile / tiles_m;"));
+    lines(cat("const int64_t ", row, " = tile % tiles_m, ", column, " = tile / tiles_m;"));
   } else {
     lines(cat("const unsigned above = tile / (", kGroup, " * tiles_n) * ", kGroup, ";\n",
               "const unsigned inside = tile % (", kGroup, " * tiles_n);\n",
               "const unsigned height = tiles_m - above < ", kGroup, " ? tiles_m - above : ", kGroup,
-              ";\n", "const int64_t ", row, " = above + inside % height, n0 = inside / height;"));
+              ";\n", "const int64_t ", row, " = above + inside % height, ", column,
+              " = inside / height;"));
   }
-  if (size_.cluster > 1) {
-    lines(cat("const int64_t m0 = cluster_m0 * ", size_.cluster, " + blockIdx.x % ", size_.cluster,
-              ";"));
+  if (!is_alone) {
+    const char* own = size_.is_beside ? "n0" : "m0";
+    lines(cat("const int64_t ", own, " = cluster_", own, " * ", size_.cluster, " + blockIdx.x % ",
+              size_.cluster, ";"));
   }
   std::vector<Expr> sizes = contraction_.sizes_of(p.batch);
   if (!sizes.empty() && !runs_) {
@@ -274,8 +278,10 @@ void CudaTileBlock::store(const std::string& first, int64_t rows) {
   const int64_t width = store_width(along_rows, first, rows);
   // Where a thread takes neighbours at once, they are numbered by their chunks.
   const int64_t tall = along_rows ? width : 1, wide = along_rows ? 1 : width;
+  const int64_t below = size_.rows_together() / size_.rows;
+  const int64_t beside = size_.columns_together() / size_.columns;
   auto own = [&](const char* name, const char* origin, int64_t step, const std::string& position,
-                 const Expr& size, int blocks) {
+                 const Expr& size, int64_t blocks) {
     if (runs_ && *name == 'm') {
       writer_.line(cat("const int64_t m = ", CudaRowRuns::row(position), ";"));
       return CudaRowRuns::is_of_run(position);
@@ -289,10 +295,10 @@ void CudaTileBlock::store(const std::string& first, int64_t rows) {
   int64_t fast = along_rows ? rows / tall : size_.columns / wide;
   // Where a thread stays in its columns, what it reads for them is read once.
   const bool stays = !along_rows && size_.threads % fast == 0 &&
-                     common::exact_div(p.n_size, Expr(size_.columns)).has_value();
+                     common::exact_div(p.n_size, Expr(size_.columns_together())).has_value();
   if (stays) {
     lines(cat("const int column = tid % ", fast, ";"));
-    own("n", "n0", size_.columns / wide, "column", across, 1);
+    own("n", "n0", size_.columns / wide, "column", across, beside);
   }
   const int outer = writer_.depth();
   common::Team team;
@@ -309,8 +315,8 @@ void CudaTileBlock::store(const std::string& first, int64_t rows) {
   if (!stays) {
     writer_.line(cat("const int column = e ", along_rows ? "/" : "%", " ", fast, ";"));
   }
-  std::string inside = own("m", "m0", size_.rows / tall, cat(first, " + row"), down, size_.cluster);
-  std::string right = stays ? "" : own("n", "n0", size_.columns / wide, "column", across, 1);
+  std::string inside = own("m", "m0", size_.rows / tall, cat(first, " + row"), down, below);
+  std::string right = stays ? "" : own("n", "n0", size_.columns / wide, "column", across, beside);
   if (!inside.empty() && !right.empty()) inside += runs_ ? " && " : " & ";
   inside += right;
   // What belongs to columns that are there is read before the row is looked at.
@@ -369,8 +375,8 @@ Result<GpuFunction> CudaTileBlock::finish() {
 
 Expr cuda_tiles(const Contraction& contraction, const CudaBlockSize& size) {
   const common::TileProblem& p = contraction.problem();
-  return contraction.batch_size() * ceil_div(p.m_size, size.rows * size.cluster) *
-         Expr(size.cluster) * ceil_div(p.n_size, size.columns);
+  return contraction.batch_size() * ceil_div(p.m_size, size.rows_together()) * Expr(size.cluster) *
+         ceil_div(p.n_size, size.columns_together());
 }
 
 int64_t cuda_tile_splits(const Contraction& contraction, const CudaBlockSize& size, int64_t depth,

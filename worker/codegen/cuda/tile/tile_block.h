@@ -20,7 +20,11 @@ namespace worker {
 struct CudaBlockSize {
   int64_t rows = 64, columns = 64;
   int threads = 256;
-  int cluster = 1;  // blocks below each other that run at once
+  int cluster = 1;         // blocks that run at once, below each other
+  bool is_beside = false;  // or beside each other
+
+  int64_t rows_together() const { return is_beside ? rows : rows * cluster; }
+  int64_t columns_together() const { return is_beside ? columns * cluster : columns; }
 };
 
 class CudaTileBlock {

@@ -27,8 +27,9 @@ constexpr int64_t kBarrierBytes = 8;
 // other step, and no barrier is for all threads. A stage is free one step after its products began,
 // or, where it is the only one, as soon as they have ended.
 //
-// In a cluster each block copies its own rows of the left operand, and a part of the right one to
-// all blocks. So a stage is free when the warps of all blocks have multiplied it.
+// In a cluster of blocks below each other each copies its own rows of the left operand, and a part
+// of the right one to all blocks; beside each other, its own columns and a part of the left one. So
+// a stage is free when the warps of all blocks have multiplied it.
 class TmaEmitter {
  public:
   TmaEmitter(const Graph& body, const Contraction& contraction, const WgmmaSize& size)

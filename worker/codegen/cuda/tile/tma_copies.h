@@ -31,7 +31,8 @@ class TmaCopies {
 };
 
 // The boxes of an operand by `map`, map<number>, at element `k0` of k, with the coordinates `more`
-// behind those of k and of its own axis. A cluster's blocks each bring a part of the right operand.
+// behind those of k and of its own axis. A cluster's blocks each bring a part of the operand
+// that they share.
 void copy_boxes(CudaTileBlock& block, const CudaTileStages& stages, common::Side side,
                 const OperandMap& map, int number, const std::string& k0, const std::string& more);
 

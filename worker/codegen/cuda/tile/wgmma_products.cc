@@ -79,7 +79,7 @@ void WgmmaProducts::multiply_registers(const std::string& left, const std::strin
 std::string WgmmaProducts::held_threads() const {
   const CudaBlockSize& size = block_.size();
   const common::Expr& rows = block_.contraction().problem().m_size;
-  if (common::exact_div(rows, common::Expr(size.rows * size.cluster))) return cat(size.threads);
+  if (common::exact_div(rows, common::Expr(size.rows_together()))) return cat(size.threads);
   return cat("(int)(lf_max_i64(lf_min_i64(", w_.rare_text(rows), " - m0 * ", size.rows, ", ",
              size.rows, "), 0) + 15) / 16 * 32");
 }

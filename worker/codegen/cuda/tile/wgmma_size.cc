@@ -62,7 +62,7 @@ common::ProductWish wish_of(const Schedule& schedule, bool is_copied) {
 }
 
 WgmmaSize size_of(const common::ProductBlock& block, const Schedule& schedule, bool is_copied) {
-  WgmmaSize size{block.rows, block.columns, 0, block.cluster, is_copied};
+  WgmmaSize size{block.rows, block.columns, 0, block.cluster, block.is_beside, is_copied};
   size.patch = block.patch;
   size.patches = block.patches;
   // Taps of patches are whole rounds of the stages.
@@ -89,12 +89,14 @@ std::optional<WgmmaSize> choose_wgmma_size(const Contraction& contraction, const
   if (!machine.warpgroups || !is_of_halves(contraction) || units == common::TileUnits::kWarps) {
     return std::nullopt;
   }
-  bool is_copied = has_maps(contraction) || has_window_maps(contraction);
+  const bool has_boxes = has_maps(contraction);
+  bool is_copied = has_boxes || has_window_maps(contraction);
   if (units == common::TileUnits::kQuicker && !is_copied) return std::nullopt;
   auto shapes = common::priced_tiles(contraction);
   if (!shapes) return std::nullopt;
   common::ProductWish wish = wish_of(schedule, is_copied);
   wish.has_patches = is_copied && has_window_maps(contraction);
+  wish.may_be_beside = has_boxes;
   const std::optional<common::ProductBlock> block =
       units == common::TileUnits::kQuicker
           ? common::quicker_product_block(*shapes, wish, machine.processors)

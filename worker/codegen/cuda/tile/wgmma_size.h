@@ -13,7 +13,8 @@ namespace worker {
 
 struct WgmmaSize {
   int64_t rows = 128, columns = 128, stages = 4;
-  int cluster = 1;         // blocks below each other that copy the right operand together
+  int cluster = 1;         // blocks that copy the right operand together, below each other
+  bool is_beside = false;  // or the left one, beside each other
   bool is_copied = false;  // the copy engine brings both operands, by tensor maps
   // Pixels of images that a block keeps for all taps of a convolution, and for how many parts of
   // the channels; 0: each tap copies its pixels.
@@ -21,7 +22,7 @@ struct WgmmaSize {
   int64_t resident = 1;     // blocks that a multiprocessor is to hold at once
   common::Expr splits = 1;  // blocks that share a k
   CudaBlockSize block() const {
-    return {rows, columns, static_cast<int>(rows / 64 * 128), cluster};
+    return {rows, columns, static_cast<int>(rows / 64 * 128), cluster, is_beside};
   }
 };
 
