@@ -153,7 +153,8 @@ void end_table(HtmlWriter* html) {
 
 void write_gates(HtmlWriter* html, const Measured& measured, const std::vector<Gate>& gates) {
   write_heading(html, "gates", "Pass/fail gates",
-                "What was asked of the measurements, and what whoever measured asked of them.");
+                "Conditions that the measurements must meet: those of the command line, and those "
+                "that were recorded with them.");
   auto kept = kept_gates(measured);
   if (gates.empty() && kept.empty()) {
     html->open("p", {{"class", "none"}});
@@ -175,7 +176,7 @@ void write_gates(HtmlWriter* html, const Measured& measured, const std::vector<G
       html->element("td", "");
     } else {
       html->element("td", cat(verdict.met, " of ", verdict.asked), {{"class", "met"}});
-      html->open("td");
+      html->open("td", {{"class", "worst"}});
       bool is_error = gate.metric.compare(0, 5, "error") == 0;
       html->text(is_error ? common::error_text(verdict.worst) : number_text(verdict.worst));
       html->text(", ");

@@ -204,7 +204,9 @@ void write_strip_figure(HtmlWriter* html, const std::string& caption, const Grou
 void write_latency(HtmlWriter* html, const Measured& measured) {
   write_heading(html, "latency", "Latency and error",
                 "By backend, device and batch: the latest median of each, and the greatest error "
-                "against the reference. Bars lie between the quartiles.");
+                "against the reference, which lfarm check takes from PyTorch. Bars lie between the "
+                "quartiles. A backend is what ran the model: lfarm its plan, the interpreter the "
+                "graph without any plan.");
   auto groups = by_place(measured, [](const Cell& cell) { return cell.latency || cell.error; });
   if (groups.empty()) {
     write_none(html, "No latency or error is recorded. To measure:",

@@ -125,7 +125,8 @@ border-bottom:2px solid transparent;cursor:pointer}
 .heat td,.heat thead th.num{padding:.375rem .4rem;min-width:3.4rem}.heat th[scope=row]{padding-right:.5rem;min-width:6rem}
 .gates thead{display:none}.gates tr{display:grid;grid-template-columns:auto 1fr auto;gap:0 .75rem;
 border-bottom:1px solid var(--faint);padding:.25rem 0}.gates td{border:0;padding:.125rem 0}
-.gates td:nth-child(2),.gates td:last-child{min-width:0}.gates td:last-child{grid-column:1/-1}}
+.gates td:nth-child(2),.gates td:last-child{min-width:0}.gates td:last-child{grid-column:1/-1}
+.gates .worst::before{content:"worst: ";color:var(--muted)}}
 @media print{:root{color-scheme:light;--bg:#fff;--fg:#000;--muted:#444}
 .tabs>label{display:none}.tabs>section,.tabs>section>h3{display:block}
 body{font-size:10pt}main{max-width:none;padding:0}summary{display:none}
