@@ -153,8 +153,8 @@ void end_table(HtmlWriter* html) {
 
 void write_gates(HtmlWriter* html, const Measured& measured, const std::vector<Gate>& gates) {
   write_heading(html, "gates", "Pass/fail gates",
-                "Conditions that the measurements must meet: those of --gate, and those that were "
-                "recorded with them.");
+                "Conditions that the measurements must meet: those of the command line, and those "
+                "that were recorded with them.");
   auto kept = kept_gates(measured);
   if (gates.empty() && kept.empty()) {
     html->open("p", {{"class", "none"}});

@@ -77,6 +77,9 @@ TEST(ReportPage, HasTheSectionsThatWereAskedFor) {
   // 2 of 2: the gate that was given, and the recorded one.
   EXPECT_NE(seen.text.find("2 of 2 pass"), std::string::npos);
   EXPECT_TRUE(all_pass(all, {}));
+  // A phone has no room for the column's title and names the value itself.
+  EXPECT_NE(page.find("<td class=\"worst\">"), std::string::npos);
+  EXPECT_NE(page.find(".gates .worst::before{content:\"worst: \""), std::string::npos);
   // A heat map of eager, of two models at two batches; the interpreter competes with nobody.
   EXPECT_NE(page.find("eager over lfarm on cpu-x86_64-avx512"), std::string::npos);
   EXPECT_NE(page.find("class=\"p2\">1.50\u00d7"), std::string::npos);
