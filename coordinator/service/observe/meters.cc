@@ -10,6 +10,7 @@ namespace {
 
 constexpr const char* kRequeuedHelp = "Leases that ended without a verdict, by reason";
 constexpr const char* kEndsHelp = "Jobs that ended: done, failed or cancelled";
+constexpr const char* kEndedHelp = "Tasks that ended, by outcome";
 constexpr const char* kCompiledHelp = "Kernels of tasks, by whether they had to be compiled";
 
 // From the cached kernel to the slowest compiler's limit.
@@ -39,7 +40,8 @@ Meters::Steps::Steps(common::Metrics& metrics)
                                kWaitSeconds)) {}
 
 Meters::Counts::Counts(common::Metrics& metrics)
-    : leased(metrics.counter("lfarm_leases_total", "Leases given to workers")),
+    : withdrawn(metrics.counter("lfarm_tasks_total", kEndedHelp, {{"outcome", "withdrawn"}})),
+      leased(metrics.counter("lfarm_leases_total", "Leases given to workers")),
       compiled(metrics.counter("lfarm_kernels_total", kCompiledHelp, {{"compiled", "yes"}})),
       compiled_before(metrics.counter("lfarm_kernels_total", kCompiledHelp, {{"compiled", "no"}})),
       stale(metrics.counter("lfarm_stale_results_total", "Results that came under a void lease")),
@@ -48,7 +50,7 @@ Meters::Counts::Counts(common::Metrics& metrics)
                                   "Candidates banned after they took down workers")) {
   for (int k = 0; k < common::kOutcomes; ++k) {
     outcomes.push_back(
-        metrics.counter("lfarm_tasks_total", "Tasks that ended, by outcome",
+        metrics.counter("lfarm_tasks_total", kEndedHelp,
                         {{"outcome", common::outcome_name(static_cast<common::TaskOutcome>(k))}}));
   }
   for (const char* result : {"alike", "differ", "alone"}) {

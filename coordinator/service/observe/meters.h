@@ -44,6 +44,8 @@ class Meters {
   // `spans`: what the worker says its time went on.
   void task_ended(common::TaskOutcome outcome, const common::TaskReport& report,
                   const std::vector<common::TaskSpan>& spans);
+  // No worker is at fault: the search that had sent it came to its end.
+  void task_withdrawn() { counts_.withdrawn.add(); }
   // A task was given to a worker, after so long in the queue if it was the first time.
   void task_leased(bool is_first, double queued_seconds);
   // The result was on the disk so long after its verdict was there.
@@ -85,7 +87,7 @@ class Meters {
     explicit Counts(common::Metrics& metrics);
     std::vector<common::Counter> outcomes;  // by TaskOutcome: tasks end by the thousand a second
     std::vector<common::Counter> compared;  // by ObjectsCompared
-    common::Counter leased, compiled, compiled_before, stale, lost, quarantined;
+    common::Counter withdrawn, leased, compiled, compiled_before, stale, lost, quarantined;
   };
   common::Metrics metrics_;
   Steps steps_;

@@ -123,7 +123,9 @@ void Dispatcher::give_up_tasks(farm::JobId job, GiveUp which,
   // By number: in which order results reach a search must not depend on a hash table.
   std::sort(given_up.begin(), given_up.end());
   for (farm::TaskId id : given_up) {
-    end_task(id, without_worker(common::TaskOutcome::kInfra, message));
+    // A second worker that does not answer is at fault, and none is where a search ends.
+    const bool is_withdrawn = tasks_.at(id).spec.only_build_at == 0;
+    end_task(id, without_worker(common::TaskOutcome::kInfra, message), is_withdrawn);
     feed(farm::TaskWithdrawn{id});
   }
 }
@@ -305,11 +307,15 @@ void Dispatcher::end_lease(Open& task, const char* how) {
   leases.back().end = how;
 }
 
-void Dispatcher::end_task(farm::TaskId id, CandidateResult result) {
+void Dispatcher::end_task(farm::TaskId id, CandidateResult result, bool is_withdrawn) {
   auto found = tasks_.find(id);
   if (found == tasks_.end()) return;
   Open& task = found->second;
-  meters_.task_ended(result.outcome, result.report, result.spans);
+  if (is_withdrawn) {
+    meters_.task_withdrawn();
+  } else {
+    meters_.task_ended(result.outcome, result.report, result.spans);
+  }
   end_lease(task, "result");
   task.times.ended_ns = clock_.now_ns();
   TaskDone done{task.spec.job,       std::move(task.spec.candidate), std::move(result),

@@ -161,7 +161,7 @@ class Dispatcher {
   void on(const farm::NoWorkerCleared&) {}
   void on(const farm::StaleResult& action);
   void end_lease(Open& task, const char* how);
-  void end_task(farm::TaskId task, CandidateResult result);
+  void end_task(farm::TaskId task, CandidateResult result, bool is_withdrawn = false);
   int64_t worker_ns(const Open& task) const;
   std::unordered_set<farm::TaskId> begun_tasks() const;
 

@@ -244,6 +244,9 @@ TEST_F(JournalTest, WhatNoWorkerHasBegunIsGivenUp) {
   EXPECT_EQ(grants.ended, (std::set<uint64_t>{2, 5, 6, 7, 8}));
   EXPECT_EQ(grants.revoked, (std::map<farm::WorkerId, int>{{1, 1}, {2, 1}}));
   EXPECT_EQ(dispatcher.open_tasks(1), 5u);
+  const std::string metrics = meters.text({});
+  EXPECT_NE(metrics.find("lfarm_tasks_total{outcome=\"withdrawn\"} 5"), std::string::npos);
+  EXPECT_NE(metrics.find("lfarm_tasks_total{outcome=\"infra\"} 0"), std::string::npos);
 }
 
 TEST_F(JournalTest, DamagedResultsAreLeftOutAndDamagedRequestsRefused) {
