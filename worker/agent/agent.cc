@@ -335,6 +335,7 @@ void Agent::say_goodbye() {
 }
 
 void Agent::keep_in_touch() {
+  if (said_goodbye_ && !link_.is_welcomed()) return;  // no hello any more
   link_.keep_in_touch();
   if (!link_.takes_heartbeat()) return;
   common::Heartbeat heartbeat;

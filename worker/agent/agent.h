@@ -74,7 +74,12 @@ class Agent {
   void keep_in_touch();
   void show_state() const;
   // Without a connection there is nobody to take leave of: the leases expire.
-  bool drained() const { return said_goodbye_ && !(link_.is_welcomed() && link_.has_unsent()); }
+  // A coordinator that has had a hello hears of the end, too: else it would count on this worker
+  // until its silence is noticed.
+  bool drained() const {
+    return said_goodbye_ && !(link_.is_welcomed() && link_.has_unsent()) &&
+           !link_.expects_welcome();
+  }
 
   CoordinatorLink link_;
   Pipeline& pipeline_;

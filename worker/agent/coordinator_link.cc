@@ -10,6 +10,7 @@ namespace worker {
 namespace {
 
 constexpr int64_t kMs = 1'000'000;
+constexpr int64_t kWelcomeMs = 1'000;  // after a hello, where a coordinator answers at all
 constexpr size_t kReceiveBatch = 64;
 
 }  // namespace
@@ -76,9 +77,15 @@ void CoordinatorLink::keep_in_touch() {
     connections_seen_ = connections;
     is_welcomed_ = false;
     next_hello_ns_ = now;
+    said_hello_ns_ = 0;
   }
   if (!connected) is_welcomed_ = false;  // what is sent now would arrive before the next hello
   if (connected && !is_welcomed_ && now >= next_hello_ns_) say_hello();
+}
+
+bool CoordinatorLink::expects_welcome() const {
+  return !is_welcomed_ && said_hello_ns_ != 0 &&
+         clock_.now_ns() < said_hello_ns_ + kWelcomeMs * kMs;
 }
 
 bool CoordinatorLink::takes_heartbeat() {
@@ -104,7 +111,8 @@ void CoordinatorLink::say_hello() {
   socket_.speak(hello_.protocol_min);
   // A full queue is tried again with the next hello.
   (void)socket_.send(hello_);
-  next_hello_ns_ = clock_.now_ns() + periods_.hello_ms * kMs;
+  said_hello_ns_ = clock_.now_ns();
+  next_hello_ns_ = said_hello_ns_ + periods_.hello_ms * kMs;
 }
 
 }  // namespace worker

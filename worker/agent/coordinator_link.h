@@ -36,6 +36,9 @@ class CoordinatorLink {
   bool has_unsent() const { return !outbox_.empty(); }
 
   bool is_welcomed() const { return is_welcomed_; }
+  // Whether the coordinator may know of this worker since a hello a moment ago and has not
+  // answered.
+  bool expects_welcome() const;
   // Whether an earlier welcome came from another coordinator than `id`.
   bool is_other_than(const std::string& id) const;
   // False when the coordinator wants to speak a protocol that this side does not.
@@ -63,6 +66,7 @@ class CoordinatorLink {
   bool is_welcomed_ = false;
   std::string coordinator_id_;
   int64_t next_hello_ns_ = 0;
+  int64_t said_hello_ns_ = 0;  // on this connection; 0: not yet
   int64_t next_heartbeat_ns_ = 0;
 };
 

@@ -375,6 +375,22 @@ TEST_F(AgentTest, DrainReturnsARunningTaskThatTakesTooLong) {
   stop_and_join();
 }
 
+TEST_F(AgentTest, SaysGoodbyeToWhomItHasGreeted) {
+  start_agent();
+  expect<common::WorkerHello>();
+  stop_.wake();
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // it is told before it is welcomed
+  welcome();
+  expect<common::WorkerBye>();
+  stop_and_join();
+}
+
+TEST_F(AgentTest, EndsWhereNobodyAnswersItsHello) {
+  start_agent();
+  expect<common::WorkerHello>();
+  stop_and_join();
+}
+
 TEST_F(AgentTest, DrainsWithoutACoordinator) {
   router_.reset();
   start_agent();
