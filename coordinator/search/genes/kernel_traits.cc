@@ -59,7 +59,7 @@ uint64_t few(int count, int most) { return static_cast<uint64_t>(std::min(count,
 // Collects features of one kernel.
 class Features {
  public:
-  // `kind`: of kernels of the form; no effect is that of two.
+  // Kernels of different kinds have no feature in common.
   Features(Template form, uint64_t kind)
       : form_(common::combine64(common::mix64(static_cast<uint64_t>(form) + 77), kind)) {
     add({});

@@ -141,14 +141,12 @@ class Gate {
 Gated gate_fusion(RegionSpace& space, Calibration calibration,
                   const std::function<double(const Genome&)>& worth, size_t values_max) {
   Gate gate(space, fusion_margin(calibration), worth, values_max);
+  const bool changes = gate.pass();
+  if (!common::is_gpu(space.machine())) return gate.take();
   // Whether kernels share a launch depends on what comes before them, so that a later decision may
   // change what an earlier one is worth.
-  if (common::is_gpu(space.machine())) {
-    if (gate.pass()) gate.pass();
-    gate.pass_together();
-  } else {
-    gate.pass();
-  }
+  if (changes) gate.pass();
+  gate.pass_together();
   return gate.take();
 }
 

@@ -172,8 +172,7 @@ Result<bool> PeerPlans::bring(const PlanPlace& place) {
 bool PeerPlans::fetch(const PlanPlace& place) {
   auto brought = bring(place);
   // What the network does is the remote store's to tell.
-  bool is_lie = !brought.ok() && brought.error().code != Code::kUnavailable &&
-                brought.error().code != Code::kTimedOut;
+  bool is_lie = !brought.ok() && !is_away(brought.error());
   if (is_lie) refuse(brought.error().message);
   bool found = brought.ok() && *brought;
   std::lock_guard lock(mutex_);

@@ -45,6 +45,9 @@ struct PeerCounts {
   uint64_t revoked = 0;           // plans withdrawn because another farm withdrew them
 };
 
+// Whether the shared store did not answer, so that the same call may succeed later.
+bool is_away(const common::Status& status);
+
 // Thread-safe; calls wait for the network, so none is for the thread that serves.
 //
 // A plan keeps its content from farm to farm, whoever signs it: the digest of its grant. Each farm
@@ -62,10 +65,10 @@ class PeerPlans {
   // fetch(), then offer(): the faster one of this store's plan and of the shared store's comes into
   // both.
   common::Status compare(const PlanPlace& place);
-  // The same for those of this coordinator's plans behind `last` that belong to these shards. Reads
-  // kPlansCompared of them, in the order of their places; those that are alike on both sides cost
-  // one exchange together. Returns the last one that was read, empty where there is none. After
-  // kUnavailable and kTimedOut some were compared, and the call may be repeated.
+  // Reads the next kPlansCompared plans of this coordinator's store after the place `last`, in the
+  // order of places, and compares those of `shards`. Plans that are alike on both sides are found
+  // by one exchange a shard. Returns the place of the last plan that was read, empty at the end.
+  // After kUnavailable and kTimedOut some were compared, and the call may be repeated.
   using Shards = std::bitset<common::kShardCount>;
   common::Result<std::optional<common::Digest>> compare_some(
       const Shards& shards, const std::optional<common::Digest>& last);

@@ -18,15 +18,10 @@ using common::Digest;
 using common::Result;
 using common::Status;
 
-namespace {
-
-// One that cannot be shared at all, such as a plan that is too large, holds up no other.
 bool is_away(const Status& status) {
   return !status.ok() &&
          (status.error().code == Code::kUnavailable || status.error().code == Code::kTimedOut);
 }
-
-}  // namespace
 
 Status PeerPlans::compare(const PlanPlace& place) {
   (void)fetch(place);
@@ -85,6 +80,7 @@ Result<std::optional<Digest>> PeerPlans::compare_some(const Shards& shards,
   LFARM_ASSIGN_OR_RETURN(std::vector<PlanPlace> places, different(std::move(some)));
   for (const PlanPlace& place : places) {
     Status compared = compare(place);
+    // A plan that cannot be shared at all, such as one that is too large, holds up no other.
     if (is_away(compared)) return compared.error();
   }
   return std::optional(listings.back().facts.key);

@@ -32,8 +32,11 @@ ShardPreparation::ShardPreparation(Sharding& sharding, PeerPlans& peers, const c
 // Beyond the bound the whole shard is compared.
 void ShardPreparation::again(const PlanPlace& place) {
   if (!keeper_.holds(place.shard())) return;
-  unoffered_.size() < kUnofferedMax ? void(unoffered_.emplace(place.digest(), place))
-                                    : void(comparison_.waiting.set(place.shard()));
+  if (unoffered_.size() < kUnofferedMax) {
+    unoffered_.emplace(place.digest(), place);
+  } else {
+    comparison_.waiting.set(place.shard());
+  }
 }
 
 bool ShardPreparation::is_behind(uint32_t shard) const {
@@ -112,18 +115,16 @@ void ShardPreparation::offer_again() {
   }
   thread_.start([this, places]() -> Background::Done {
     std::vector<Digest> done;
-    bool is_away = false;
+    bool is_unanswered = false;
     for (const PlanPlace& place : places) {
-      Status offered = peers_.compare(place);
-      is_away = !offered.ok() && (offered.error().code == common::Code::kUnavailable ||
-                                  offered.error().code == common::Code::kTimedOut);
-      if (is_away) break;
+      is_unanswered = is_away(peers_.compare(place));
+      if (is_unanswered) break;
       done.push_back(place.digest());
     }
-    return [this, done, is_away] {
+    return [this, done, is_unanswered] {
       is_working_ = false;
       for (const Digest& digest : done) unoffered_.erase(digest);
-      if (is_away) offer_ns_ = clock_.now_ns() + kPauseNs;
+      if (is_unanswered) offer_ns_ = clock_.now_ns() + kPauseNs;
     };
   });
 }

@@ -19,8 +19,8 @@
 namespace coordinator::service {
 
 // Not thread-safe; borrows what it is given. A shard is ready once this coordinator knows what was
-// revoked before and which jobs go on, however many plans it has. Its plans are compared from then
-// on, some at a time: until the faster one of each is in both, whoever asks for one has it compared
+// revoked before and which jobs go on, however many plans it has. Then its plans are compared in
+// the background, some at a time. Until that has ended, a request for one of them compares it
 // first.
 class ShardPreparation {
  public:

@@ -166,15 +166,14 @@ void SharedTier::offer(const PlanPlace& place) {
   ++pushes_;
   link_->pushing.start([this, place]() -> Background::Done {
     Status offered = link_->peers.offer(place);
-    bool is_away = !offered.ok() && (offered.error().code == common::Code::kUnavailable ||
-                                     offered.error().code == common::Code::kTimedOut);
-    if (!offered.ok() && !is_away) {
+    const bool is_unanswered = is_away(offered);
+    if (!offered.ok() && !is_unanswered) {
       common::log_warning(cat("plan key ", place.plan_key.short_hex(),
                               " is not shared: ", offered.error().message));
     }
-    return [this, place, is_away] {
+    return [this, place, is_unanswered] {
       --pushes_;
-      if (is_away && preparation_) preparation_->again(place);
+      if (is_unanswered && preparation_) preparation_->again(place);
     };
   });
 }
@@ -187,18 +186,17 @@ void SharedTier::deliver_plan(const PlanPlace& place, std::function<void()> done
   ++pushes_;
   link_->pushing.start([this, place, done = std::move(done)]() mutable -> Background::Done {
     Status offered = link_->peers.offer(place);
-    bool is_away = !offered.ok() && (offered.error().code == common::Code::kUnavailable ||
-                                     offered.error().code == common::Code::kTimedOut);
-    bool goes_on = is_away && sharding_->keeper.holds(place.shard());
+    const bool is_unanswered = is_away(offered);
+    bool goes_on = is_unanswered && sharding_->keeper.holds(place.shard());
     if (goes_on) std::this_thread::sleep_for(kDeliveryPause);
     if (!offered.ok() && !goes_on) {
       common::log_warning(cat("plan key ", place.plan_key.short_hex(),
                               " is not in the engine: ", offered.error().message));
     }
-    return [this, place, goes_on, is_away, done = std::move(done)]() mutable {
+    return [this, place, goes_on, is_unanswered, done = std::move(done)]() mutable {
       --pushes_;
       if (goes_on) return deliver_plan(place, std::move(done));
-      if (!is_away) done();
+      if (!is_unanswered) done();
     };
   });
 }

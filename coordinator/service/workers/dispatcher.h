@@ -111,7 +111,8 @@ class Dispatcher {
   void give_up_tasks(farm::JobId job, GiveUp which,
                      const std::function<bool(const TaskSpec&)>& is_given_up,
                      const std::string& message);
-  // So many tasks of those that it holds has a worker begun: it compiles one and runs another.
+  // The number of a worker's tasks that are under way: it compiles one while it runs another. The
+  // others wait.
   static constexpr size_t kBegunByWorker = 2;
   // Drops the job with its open tasks; nothing more is heard of them.
   void remove_job(farm::JobId job);

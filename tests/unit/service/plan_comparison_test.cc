@@ -197,7 +197,7 @@ TEST_F(PlanComparisonTest, TheFasterPlanComesIntoBoth) {
   }
 }
 
-// Whoever asks for a plan before its turn.
+// A request for a plan that has not been compared yet.
 TEST_F(PlanComparisonTest, OnePlanIsComparedAhead) {
   Coordinator one("one", redis_->address(), key_);
   one.keep(0, 3, 1'000);
