@@ -1,4 +1,4 @@
-// units 1, scratch 131072
+// units 2, scratch 65536
 void lf_12fcce7088cd9aca(void* const* restrict buffers, const int64_t* restrict symbols, int64_t begin, int64_t end, void* restrict scratch) {
   const float* restrict const in0 = __builtin_assume_aligned(buffers[0], 64);
   const float* restrict const in1 = __builtin_assume_aligned(buffers[1], 64);
@@ -8,12 +8,12 @@ void lf_12fcce7088cd9aca(void* const* restrict buffers, const int64_t* restrict 
   float tile[384] __attribute__((aligned(64)));
   float square[256] __attribute__((aligned(64))) = {0};
   for (int64_t u = begin; u < end; ++u) {
-    const int64_t i0 = u;
-    const int64_t i1 = 0;
+    const int64_t i0 = (int64_t)((uint32_t)u / 2u);
+    const int64_t i1 = (int64_t)((uint32_t)u % 2u);
     const int64_t m0 = (66 * i0);
     const int64_t m1 = lf_min_i64(m0 + 66, 64);
-    const int64_t n0 = (128 * i1);
-    const int64_t n1 = lf_min_i64(n0 + 128, 128);
+    const int64_t n0 = (64 * i1);
+    const int64_t n1 = lf_min_i64(n0 + 64, 128);
     for (int64_t k0 = 0; k0 == 0 || k0 < 256; k0 += 256) {
       const int64_t k1 = lf_min_i64(k0 + 256, 256);
       for (int64_t jb = n0; jb < n1; jb += 64) {

@@ -183,6 +183,38 @@ TEST(CodegenTile, RowsAreReadInRuns) {
   batch.check_all(3e-4);
 }
 
+// The gradient to a convolution's input: rows of the filters run through the taps of one result,
+// and columns are windows whose width divides a panel, is divided by parts of one, or neither.
+TEST(CodegenTile, ShortRunsAreCopied) {
+  Random random(34);
+  KernelBatch batch;
+  constexpr int64_t kResults = 20, kChannels = 70;
+  for (int64_t width : {4, 7, 8, 32}) {
+    for (int64_t kc : {0, 64}) {
+      GraphBuilder b;
+      NodeId x = input(b, DType::kFloat32, {2, kResults, 5, width});
+      NodeId w = input(b, DType::kFloat32, {kResults, kChannels, 3, 3});
+      Expr y = Expr::index(2) - Expr::index(4) + Expr(1);
+      Expr z = Expr::index(3) - Expr::index(5) + Expr(1);
+      View windows{{2, kResults, 5, width, 3, 3},
+                   {Expr::index(0), Expr::index(1), y, z},
+                   {{y, 5}, {z, width}},
+                   0};
+      b.output(contract(b, w, b.view(x, windows), {1, 2, 5, 6}, {0, 1, 3, 4, 5, 6}, {2, 0, 3, 4}));
+      Schedule schedule;
+      if (kc != 0) schedule = {{"kc", kc}};
+      batch.add(Template::kTile, schedule, b.finish(),
+                {random_tensor(random, DType::kFloat32, {2, kResults, 5, width}),
+                 random_tensor(random, DType::kFloat32, {kResults, kChannels, 3, 3})});
+    }
+  }
+  batch.compile();
+  for (size_t k = 0; k < batch.size(); k += 2) {
+    EXPECT_NE(batch.at(k).source.text.find("packed_a"), std::string::npos) << k;
+  }
+  batch.check_all(3e-4);
+}
+
 TEST(CodegenTile, PrologueAndEpilogue) {
   Random random(23);
   KernelBatch batch;

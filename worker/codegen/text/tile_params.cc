@@ -1,6 +1,7 @@
 #include "worker/codegen/text/tile_params.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "common/schedule/cpu_tile.h"
 
@@ -19,6 +20,8 @@ int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step
 
 // With fewer units, threads of a processor wait for each other.
 constexpr int64_t kFewUnits = 8;
+// Where columns are packed, further units pack rows again, and narrow ones cost more for it.
+constexpr int64_t kPackedUnits = 4, kPackedColumnsMin = 64;
 // Packing a row takes as long as multiplying it by some 40 columns.
 constexpr int64_t kPackedColumns = 1024;
 
@@ -26,6 +29,15 @@ constexpr int64_t kMatrixColumnsMax = 4;
 
 // 0: not known when the kernel is made.
 int64_t known(const Expr& size) { return size.is_constant() ? size.constant() : 0; }
+
+// Products that are independent of each other; 1 where their number is not known.
+int64_t products_of(const TileProblem& problem) {
+  int64_t count = 1;
+  for (int label : problem.batch) {
+    count *= std::max<int64_t>(1, known(problem.label_size[static_cast<size_t>(label)]));
+  }
+  return count;
+}
 
 // How often `part` goes into a size, rounded up; 1 where the size is not known.
 int64_t share_of(const Expr& size, int64_t part) {
@@ -52,8 +64,10 @@ TileParams with_blocks(TileParams t, const TileProblem& problem, const Schedule&
     if (in_runs) {
       while (length % blocks != 0) ++blocks;
     }
-    if (given("kc") == 0)
-      t.kc = in_runs ? length / blocks : round_up((k + blocks - 1) / blocks, step);
+    if (given("kc") == 0) {
+      t.kc = in_runs ? length / blocks
+                     : round_up((k + blocks - 1) / blocks, std::lcm(step, in_place.copied_run));
+    }
     t.kc = std::min(t.kc, k);
   }
   // Small units where they cost nothing, so that they are shared out evenly.
@@ -68,6 +82,14 @@ TileParams with_blocks(TileParams t, const TileProblem& problem, const Schedule&
     if (problem.m_size.is_constant() && parts < kFewUnits) {
       int64_t m = std::max<int64_t>(problem.m_size.constant(), 1);
       rows = block_rows = std::min(block_rows, share_of(Expr(m), (kFewUnits + parts - 1) / parts));
+    }
+  }
+  if (!in_place.columns && problem.n_size.is_constant()) {
+    int64_t parts = products_of(problem) * share_of(problem.m_size, rows);
+    int64_t needed = (kPackedUnits + parts - 1) / parts;
+    columns = std::min(columns, std::max(kPackedColumnsMin, share_of(problem.n_size, needed)));
+    if (parts * share_of(problem.n_size, round_up(columns, t.nr)) == 1) {
+      rows = std::max(block_rows, share_of(problem.m_size, 2));
     }
   }
   t.mc = round_up(given("mc") != 0 ? given("mc") : block_rows, t.mr);

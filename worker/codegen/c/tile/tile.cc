@@ -73,8 +73,8 @@ class TileStore {
     }
     Expr m = Expr::index(writer_.open_loop("m", problem_.m_size));
     Indices rows = unfold(code_.own_sizes(Side::kLeft), m);
-    TileColumns columns =
-        open_columns(writer_, code_.own_sizes(Side::kRight), "n", "j", "ne", problem_.n_size, runs);
+    TileColumns columns = open_columns(writer_, code_.own_sizes(Side::kRight),
+                                       {"n", "j", "ne", problem_.n_size, t_.nr}, runs);
     store_element(rows, columns, "(m - i)");
     close_columns(writer_, columns);
     writer_.close(counting_loop("m", "i", "me"));
@@ -99,8 +99,9 @@ class TileStore {
   void each_element(const std::function<void(const Indices&, const TileColumns&)>& visit) {
     Expr m = Expr::index(writer_.open_loop("m", problem_.m_size));
     Indices rows = unfold(code_.own_sizes(Side::kLeft), m);
-    TileColumns columns = open_columns(writer_, code_.own_sizes(Side::kRight), "n", "n0", "n1",
-                                       problem_.n_size, output_divides_columns(code_.product));
+    TileColumns columns = open_columns(writer_, code_.own_sizes(Side::kRight),
+                                       {"n", "n0", "n1", problem_.n_size, t_.nc},
+                                       output_divides_columns(code_.product));
     visit(rows, columns);
     close_columns(writer_, columns);
     writer_.close(counting_loop("m", "m0", "m1"));
@@ -123,8 +124,9 @@ class TileStore {
   // All rows at once, so that what belongs to a column is read once for all of them.
   void store_whole_tile() {
     writer_.open(true);
-    TileColumns columns = open_columns(writer_, code_.own_sizes(Side::kRight), "n", "j",
-                                       cat("j + ", t_.nr), problem_.n_size, false);
+    TileColumns columns =
+        open_columns(writer_, code_.own_sizes(Side::kRight),
+                     {"n", "j", cat("j + ", t_.nr), problem_.n_size, t_.nr}, false);
     for (int64_t r = 0; r < t_.mr; ++r) {
       int row =
           writer_.bind_index(r == 0 ? "i" : cat("(i + ", r, ")"), problem_.m_size, writer_.depth());

@@ -18,11 +18,20 @@ struct TileColumns {
   std::string run_header;  // of the loop over runs; empty without
 };
 
-// From C expression `from` up to `to`, of `extent` in all. With `runs`, for an index that divides
-// badly, the loop runs through the last axis in turn, so that nothing inside divides.
+// The positions that a loop visits: C expressions `from` up to `to`, of `extent` in all. Both are
+// multiples of `step`, or `to` is the extent.
+struct ColumnRange {
+  std::string name;
+  std::string from, to;
+  common::Expr extent;
+  int64_t step = 1;
+};
+
+// With `runs`, for an index that divides badly, the loop runs through the last axis in turn, so
+// that nothing inside divides. Where the step allows it, all runs have one constant length, for
+// which compilers need no loop.
 TileColumns open_columns(common::CodeWriter& writer, const std::vector<common::Expr>& sizes,
-                         const std::string& name, const std::string& from, const std::string& to,
-                         const common::Expr& extent, bool runs);
+                         const ColumnRange& range, bool runs);
 void close_columns(common::CodeWriter& writer, const TileColumns& columns);
 
 }  // namespace worker

@@ -11,6 +11,10 @@ namespace {
 // Steps along k that are read one after the other lie no further apart: a page.
 constexpr int64_t kNearBytes = 4096;
 
+// Beside columns that are packed, rows with shorter runs are, too: every run that is read in place
+// is a pass over the sums.
+constexpr int64_t kRowRunMin = 64;
+
 // Columns whose steps lie further apart are packed.
 std::optional<int64_t> columns_in_place(const common::Contraction& product, const TileSteps& steps,
                                         const VectorUnit& unit) {
@@ -27,7 +31,13 @@ TileLayout tile_layout(const common::Contraction& product, const common::Schedul
   l.steps = tile_steps(product, unit);
   l.column_step = columns_in_place(product, l.steps, unit);
   l.has_tiles = unit.has_tiles && l.steps.has_pairs();
-  l.reads = {l.has_tiles ? 0 : rows_lie_in_place(product, l.steps), l.column_step.has_value()};
+  int64_t run = l.has_tiles ? 0 : rows_lie_in_place(product, l.steps);
+  l.reads.columns = l.column_step.has_value();
+  if (run >= kRowRunMin || l.reads.columns || l.steps.has_pairs()) {
+    l.reads.row_run = run;
+  } else if (run != 0) {
+    l.reads.copied_run = run;
+  }
   common::TileProblem problem = l.steps.problem(product);
   l.params = l.has_tiles ? choose_matrix_tile(problem, schedule, l.reads)
                          : choose_tile(problem, schedule, unit.bytes, l.reads);

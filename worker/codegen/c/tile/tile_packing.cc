@@ -1,5 +1,7 @@
 #include "worker/codegen/c/tile/tile_packing.h"
 
+#include <numeric>
+
 #include "common/base/cat.h"
 #include "common/lowering/body/unit_loop.h"
 #include "common/lowering/text/c_text.h"
@@ -53,15 +55,20 @@ class BlockPacker {
       fill_rows_of_pairs(memory);
       return;
     }
+    if (left && layout_.reads.copied_run > 1) {
+      copy_rows();
+      return;
+    }
     const Expr& own_extent = code_.product.own_size(side);
     std::string row = left ? "m" : "k", row0 = left ? from : "k0";
     std::string column0 = left ? "k0" : from;
     Indices rows = unfold(left ? code_.own_sizes(side) : steps_.sizes,
                           Expr::index(writer_.open_loop(row, left ? own_extent : steps_.count)));
     TileColumns columns =
-        open_columns(writer_, left ? steps_.sizes : code_.own_sizes(side), left ? "k" : "n",
-                     column0, left ? "k1" : end, left ? steps_.count : own_extent,
-                     left ? memory.k_runs : memory.own_runs);
+        left ? open_columns(writer_, steps_.sizes, {"k", column0, "k1", steps_.count, t_.kc},
+                            memory.k_runs)
+             : open_columns(writer_, code_.own_sizes(side), {"n", column0, end, own_extent, t_.nr},
+                            memory.own_runs);
     std::string x = operand(side, left ? rows : columns.values, left ? columns.values : rows);
     writer_.line(cat(target, "[(", row, " - ", row0, ") * ", stride, " + (", columns.position,
                      " - ", column0, ")] = ", x, ";"));
@@ -88,6 +95,21 @@ class BlockPacker {
     return cat("(uint32_t)", low, " | ", high);
   }
 
+  // Rows of runs that lie in memory as they lie in the block.
+  void copy_rows() {
+    const Expr run(layout_.reads.copied_run);
+    Indices rows = unfold(code_.own_sizes(Side::kLeft),
+                          Expr::index(writer_.open_loop("m", code_.product.own_size(Side::kLeft))));
+    TileColumns columns = open_columns(writer_, {common::floor_div(steps_.count, run), run},
+                                       {"k", "k0", "k1", steps_.count, t_.kc}, true);
+    Expr k = columns.values[0] * run + columns.values[1];
+    std::string x = operand(Side::kLeft, rows, unfold(steps_.sizes, k));
+    writer_.line(cat("packed_a[(m - ib) * ", layout_.row_stride, " + (", columns.position,
+                     " - k0)] = ", x, ";"));
+    close_columns(writer_, columns);
+    writer_.close(counting_loop("m", "ib", "ie"));
+  }
+
   // Neighbours along k lie side by side in pairs, too: rows are copied element by element.
   void fill_rows_of_pairs(const OperandMemory& memory) {
     Indices rows = unfold(code_.own_sizes(Side::kLeft),
@@ -96,8 +118,9 @@ class BlockPacker {
     writer_.line(cat("uint16_t* restrict const row = (uint16_t*)(packed_a + (m - ib) * ",
                      layout_.row_stride, ");"));
     writer_.line(cat("const int64_t ke = lf_min_i64(2 * k1, ", depth, ");"));
-    TileColumns columns = open_columns(writer_, code_.product.sizes_of(code_.product.problem().k),
-                                       "k", "2 * k0", "ke", steps_.depth, memory.k_runs);
+    TileColumns columns =
+        open_columns(writer_, code_.product.sizes_of(code_.product.problem().k),
+                     {"k", "2 * k0", "ke", steps_.depth, 2 * t_.kc}, memory.k_runs);
     CodeValue x =
         emitter_.value(code_.product.operand(Side::kLeft),
                        code_.product.operand_at(Side::kLeft, code_.batch, rows, columns.values));
@@ -122,9 +145,11 @@ class BlockPacker {
     writer_.line(cat("const int64_t ce = lf_min_i64(cb + ", length, ", ", left ? end : "k1", ");"));
     Indices rows = unfold(left ? steps_.sizes : code_.own_sizes(side),
                           Expr::index(writer_.open_loop(outer, left ? steps_.count : own_extent)));
-    TileColumns columns = open_columns(
-        writer_, left ? code_.own_sizes(side) : steps_.sizes, left ? "m" : "k", "cb", "ce",
-        left ? own_extent : steps_.count, left ? memory.own_runs : memory.k_runs);
+    int64_t part = std::gcd(left ? t_.mc : t_.kc, length);
+    TileColumns columns = left ? open_columns(writer_, code_.own_sizes(side),
+                                              {"m", "cb", "ce", own_extent, part}, memory.own_runs)
+                               : open_columns(writer_, steps_.sizes,
+                                              {"k", "cb", "ce", steps_.count, part}, memory.k_runs);
     std::string x = operand(side, left ? columns.values : rows, left ? rows : columns.values);
     writer_.line(cat("square[(", outer, " - rb) * ", length, " + (", columns.position,
                      " - cb)] = ", x, ";"));
