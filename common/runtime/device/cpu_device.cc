@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <unordered_map>
@@ -21,6 +20,7 @@
 #include "common/base/cat.h"
 #include "common/base/clock.h"
 #include "common/base/files.h"
+#include "common/process/kept_memory.h"
 #include "common/runtime/device/blas.h"
 #include "common/runtime/device/cpu_device_pool.h"
 
@@ -153,10 +153,10 @@ class CpuDevice final : public Device {
   Result<DeviceMemory> allocate(size_t bytes) override {
     size_t alignment = bytes >= 2 * kHugePage ? kHugePage : kPage;
     size_t rounded = (std::max<size_t>(bytes, 1) + alignment - 1) / alignment * alignment;
-    void* data = rounded < bytes ? nullptr : std::aligned_alloc(alignment, rounded);
+    std::byte* data = rounded < bytes ? nullptr : take_memory(rounded, alignment);
     if (data == nullptr) return unavailable(cat("no room for ", bytes, " bytes of memory"));
     if (alignment == kHugePage) ::madvise(data, rounded, MADV_HUGEPAGE);
-    return DeviceMemory(this, static_cast<std::byte*>(data), bytes);
+    return DeviceMemory(this, data, bytes);
   }
 
   Status copy_in(std::byte* device, ByteView host) override {
@@ -183,7 +183,7 @@ class CpuDevice final : public Device {
   }
 
  private:
-  void release(std::byte* data, size_t) override { std::free(data); }
+  void release(std::byte* data, size_t) override { give_memory(data); }
   // Null where there is no library. Opening one takes as long as thousands of small kernels, so
   // that plans that need none do without.
   const Blas* blas() const {

@@ -1,10 +1,10 @@
 #include "common/runtime/tensor/tensor.h"
 
-#include <cstdlib>
 #include <cstring>
 
 #include "common/base/cat.h"
 #include "common/ir/hlir/half.h"
+#include "common/process/kept_memory.h"
 
 namespace common {
 namespace {
@@ -141,11 +141,11 @@ Result<HostTensor> HostTensor::banded(DType dtype, std::vector<int64_t> sizes, s
   auto bytes = static_cast<size_t>(tensor.elements_ * dtype_size(dtype));
   if (bytes == 0) return tensor;
   size_t rounded = (bytes + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
-  auto* memory = static_cast<std::byte*>(std::aligned_alloc(kTensorAlignment, rounded + 2 * band));
+  tensor.owner_ = shared_memory(rounded + 2 * band, kTensorAlignment);
+  std::byte* memory = tensor.owner_.get();
   if (memory == nullptr) {
     return internal_error(cat("no memory for a tensor ", tensor.type_text()));
   }
-  tensor.owner_ = std::shared_ptr<std::byte>(memory, [](std::byte* p) { std::free(p); });
   tensor.data_ = memory + band;
   tensor.band_ = band;
   std::fill_n(memory, band, kBandPattern);
