@@ -28,8 +28,7 @@ struct ColumnRange {
 };
 
 // With `runs`, for an index that divides badly, the loop runs through the last axis in turn, so
-// that nothing inside divides. Where the step allows it, all runs have one constant length, for
-// which compilers need no loop.
+// that nothing inside divides. Where that axis divides the step, its length is a constant there.
 TileColumns open_columns(common::CodeWriter& writer, const std::vector<common::Expr>& sizes,
                          const ColumnRange& range, bool runs);
 void close_columns(common::CodeWriter& writer, const TileColumns& columns);
