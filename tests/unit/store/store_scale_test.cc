@@ -205,6 +205,20 @@ TEST_F(StoreScaleTest, ListsSayHowOftenPlansWereUsed) {
   }
 }
 
+TEST_F(StoreScaleTest, APlanThatIsPutAnewWasUsedThen) {
+  must(store_->put_plan(make_plan("p0", 10, {})));
+  must(store_->get_plan(key("p0")));  // not written yet
+  must(store_->put_plan(make_plan("p0", 5, {}, "better")));
+  for (bool is_written : {false, true}) {
+    if (is_written) reopen();
+    PlanListing plan = must(store_->list_plans()).at(0);
+    EXPECT_EQ(plan.last_used_wall_ns, plan.created_wall_ns);
+    EXPECT_EQ(must(store_->newest_plans({}, 1)).plans.at(0).last_used_wall_ns,
+              plan.created_wall_ns);
+    EXPECT_EQ(plan.uses, 1u);
+  }
+}
+
 // What a page takes does not depend on how many plans there are.
 TEST_F(StoreScaleTest, APageReadsNoMoreThanItReturns) {
   auto reads = [](const std::function<void()>& body) {
