@@ -53,6 +53,9 @@ struct NewPlan {
   std::vector<common::Digest> needs;  // blobs without which the plan is useless
   // Beside its id, what the plan is found by with plans_named().
   std::vector<common::Digest> names = {};
+  // Whether a put returns only once the plan is on the disk. Else it is after the next put that
+  // does: for a plan that can be had again.
+  bool is_durable = true;
 };
 
 struct StoredPlan {
@@ -196,7 +199,7 @@ class Store {
   common::Result<bool> has_blob(const common::Digest& digest);
 
   // --- Plans ------------------------------------------------------------------------------------
-  // Keeps the plan under its key in place of an earlier one, durably. kInvalidInput, naming the
+  // Keeps the plan under its key in place of an earlier one. kInvalidInput, naming the
   // blob, unless all needed blobs are there and intact; kVerification when it was revoked.
   common::Status put_plan(const NewPlan& plan);
   // The same if no usable plan is there, or only a slower one; best_ns must be positive. Returns
