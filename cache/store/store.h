@@ -31,6 +31,9 @@ struct StoreOptions {
   // Whether what is beyond the bounds is removed by a thread of the store, some entries at a time,
   // while puts go on; else by the put that went beyond, which can take seconds.
   bool collects_in_background = false;
+  // Blobs, and as many plans, of which a collection remembers something at a time, 48 bytes of a
+  // blob and of a plan each. A store of more is read once for each part of its blobs.
+  size_t collects_at_once = size_t{1} << 20;
   // Nanoseconds since 1970; empty means common::wall_clock_ns.
   std::function<int64_t()> wall_ns;
   // NewPlan::names of plans that a release without names has stored, by their bytes; asked once,
@@ -160,6 +163,7 @@ struct CollectReport {
   uint64_t blobs_removed = 0;
   uint64_t bytes_removed = 0;
   uint64_t bytes_kept = 0;
+  friend bool operator==(const CollectReport&, const CollectReport&) = default;
 };
 
 // How the disk treats the store.
@@ -310,7 +314,7 @@ class Store {
   // Reads the journals of open jobs; all else is counted as it is put.
   common::Result<StoreStats> stats();
   // Removes blobs that no plan needs, then plans in the order of their last use until plans and
-  // kernels take at most `max_bytes`, and gives the space back.
+  // kernels take at most `max_bytes`, and gives the space back. Takes memory by collects_at_once.
   common::Result<CollectReport> gc(uint64_t max_bytes);
   // Makes `directory`, which must not exist, a store with all that this one holds now, while both
   // reads and writes go on. See restore_store() (cache/store/backup.h).

@@ -124,6 +124,7 @@ TEST_F(StoreScaleTest, TheOldestMeasurementsGoFirst) {
 TEST_F(StoreScaleTest, CollectionGoesOnBesidePuts) {
   options_.max_bytes = 200'000;
   options_.collects_in_background = true;
+  options_.collects_at_once = 50;  // less than there is
   reopen();
   std::atomic<bool> stop{false};
   std::atomic<bool> torn{false};
