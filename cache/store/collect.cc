@@ -1,6 +1,8 @@
 #include <algorithm>
-#include <array>
+#include <span>
+#include <utility>
 
+#include "cache/store/inventory.h"
 #include "cache/store/repair.h"
 #include "cache/store/store_state.h"
 #include "common/base/cat.h"
@@ -15,66 +17,6 @@ using common::Status;
 
 namespace {
 
-struct Candidate {
-  Digest key;
-  PlanHeader header;
-  uint64_t record_bytes = 0;
-  int64_t last_used_wall_ns = 0;
-};
-
-struct Blob {
-  uint64_t bytes = 0;
-  uint64_t references = 0;
-};
-
-// Everything a collection decides on, read in one pass over small keys; kernels stay unread.
-struct Inventory {
-  std::vector<Candidate> plans;
-  std::unordered_map<Digest, Blob> blobs;
-};
-
-Result<Inventory> take_inventory(const Database& database) {
-  Inventory inventory;
-  std::unordered_map<Digest, int64_t> used;
-  LFARM_RETURN_IF_ERROR(
-      database.scan(Family::kMeta, kBlobPrefix, [&](std::string_view key, std::string_view value) {
-        if (auto digest = trailing_digest(key)) {
-          inventory.blobs[*digest].bytes = decode_note(value).bytes;
-        }
-        return true;
-      }));
-  LFARM_RETURN_IF_ERROR(
-      database.scan(Family::kMeta, kUsedPrefix, [&](std::string_view key, std::string_view value) {
-        if (auto digest = trailing_digest(key)) {
-          used[*digest] = static_cast<int64_t>(FieldReader(value).u64());
-        }
-        return true;
-      }));
-  LFARM_RETURN_IF_ERROR(database.scan(
-      Family::kPlans, kPlanPrefix, [&](std::string_view key, std::string_view record) {
-        auto digest = trailing_digest(key);
-        if (!digest) return true;
-        Candidate plan;
-        plan.key = *digest;
-        plan.record_bytes = record.size();
-        // A malformed record has no last use and is the first to go.
-        if (auto header = decode_plan_header(record)) {
-          plan.header = std::move(*header);
-          auto use = used.find(plan.key);
-          plan.last_used_wall_ns = use == used.end() ? plan.header.created_wall_ns : use->second;
-        }
-        inventory.plans.push_back(std::move(plan));
-        return true;
-      }));
-  for (const Candidate& plan : inventory.plans) {
-    for (const Need& need : plan.header.needs) {
-      auto blob = inventory.blobs.find(need.digest);
-      if (blob != inventory.blobs.end()) ++blob->second.references;
-    }
-  }
-  return inventory;
-}
-
 Result<FamilyStats> measure_family(const Database& database, Family family) {
   FamilyStats stats;
   LFARM_RETURN_IF_ERROR(database.scan(family, {}, [&](std::string_view, std::string_view value) {
@@ -86,35 +28,16 @@ Result<FamilyStats> measure_family(const Database& database, Family family) {
 
 }  // namespace
 
-// Decides on an inventory that is older than what it changes, so each entry is looked at again, a
-// few at a time, while no put goes on.
+// Decides on counts that are older than what it changes, so each entry is looked at again, a few at
+// a time, while no put goes on. Remembers at most `collects_at_once` blobs and as many plans: a
+// larger store is read several times.
 class Store::State::Collection {
  public:
-  Collection(Store::State& state, Inventory inventory, uint64_t max_bytes)
-      : state_(state), inventory_(std::move(inventory)), max_bytes_(max_bytes) {}
+  Collection(Store::State& state, uint64_t max_bytes) : state_(state), max_bytes_(max_bytes) {}
 
   Result<CollectReport> run() {
-    std::vector<Digest> unused;
-    for (const auto& [digest, blob] : inventory_.blobs) {
-      if (blob.references == 0) unused.push_back(digest);
-    }
-    for (size_t k = 0; k < unused.size(); k += kAtATime) {
-      std::span<const Digest> some(&unused[k], std::min(kAtATime, unused.size() - k));
-      LFARM_RETURN_IF_ERROR(change([&] { return remove_blobs(some); }));
-    }
-    std::sort(inventory_.plans.begin(), inventory_.plans.end(),
-              [](const Candidate& a, const Candidate& b) {
-                if (a.last_used_wall_ns != b.last_used_wall_ns) {
-                  return a.last_used_wall_ns < b.last_used_wall_ns;
-                }
-                return a.key < b.key;
-              });
-    bool is_done = false;
-    for (size_t k = 0; k < inventory_.plans.size() && !is_done; k += kAtATime) {
-      std::span<const Candidate> some(&inventory_.plans[k],
-                                      std::min(kAtATime, inventory_.plans.size() - k));
-      LFARM_RETURN_IF_ERROR(change([&] { return remove_plans(some, &is_done); }));
-    }
+    LFARM_RETURN_IF_ERROR(remove_unneeded());
+    LFARM_RETURN_IF_ERROR(evict());
     std::lock_guard lock(state_.commit);
     report_.bytes_kept = state_.counters.total_bytes();
     return report_;
@@ -123,6 +46,58 @@ class Store::State::Collection {
  private:
   // How many entries are changed under one lock.
   static constexpr size_t kAtATime = 64;
+
+  size_t at_once() const { return std::max<size_t>(1, state_.options.collects_at_once); }
+
+  // From here on blobs that plans come to need are not removed, whatever was counted.
+  void begin_inventory() {
+    std::lock_guard lock(state_.commit);
+    state_.waiting.begin_inventory(state_.now());
+  }
+
+  // Some blobs at a time, in the order of their digests.
+  Status remove_unneeded() {
+    std::optional<Digest> last;
+    while (true) {
+      begin_inventory();
+      LFARM_ASSIGN_OR_RETURN(blobs_, BlobCounts::after(*state_.database, last, at_once()));
+      if (blobs_.all().empty()) return {};
+      LFARM_RETURN_IF_ERROR(blobs_.count(*state_.database));
+      last = blobs_.all().back().digest;
+      std::span<const CountedBlob> rest = blobs_.all();
+      while (!rest.empty()) {
+        LFARM_RETURN_IF_ERROR(change([&] { return remove_some(rest); }));
+      }
+    }
+  }
+
+  // Some plans at a time, those first that were used longest ago. As many at most as there were.
+  Status evict() {
+    uint64_t left = 0;
+    {
+      std::lock_guard lock(state_.commit);
+      left = state_.counters.plans.count;
+    }
+    bool is_done = false;
+    while (left > 0 && !is_done && is_above()) {
+      begin_inventory();
+      LFARM_ASSIGN_OR_RETURN(std::vector<AgedPlan> plans,
+                             oldest_plans(*state_.database, std::min<uint64_t>(left, at_once())));
+      LFARM_ASSIGN_OR_RETURN(std::vector<Digest> needs,
+                             needs_of(*state_.database, plans, at_once()));
+      LFARM_ASSIGN_OR_RETURN(blobs_, BlobCounts::of(*state_.database, std::move(needs)));
+      LFARM_RETURN_IF_ERROR(blobs_.count(*state_.database));
+      const uint64_t before = report_.plans_removed;
+      for (size_t k = 0; k < plans.size() && !is_done; k += kAtATime) {
+        std::span<const AgedPlan> some(&plans[k], std::min(kAtATime, plans.size() - k));
+        LFARM_RETURN_IF_ERROR(change([&] { return remove_plans(some, &is_done); }));
+      }
+      const uint64_t removed = report_.plans_removed - before;
+      if (removed == 0) return {};
+      left -= removed;
+    }
+    return {};
+  }
 
   template <class Body>
   Status change(Body&& body) {
@@ -134,6 +109,7 @@ class Store::State::Collection {
     removed_.clear();
     CollectReport reported = report_;
     Status status = body();
+    if (status.ok() && report_ == reported) return {};
     if (status.ok()) status = state_.write_counted(batch_, before_);
     if (!status.ok()) {
       state_.counters = before_;
@@ -145,58 +121,63 @@ class Store::State::Collection {
   }
 
   // Blobs that wait for their plan can't be removed.
-  bool is_waiting(const Digest& digest) const { return state_.waiting.holds(digest); }
-
-  void remove_if_unused(const Digest& digest, const Blob& blob) {
-    if (blob.references != 0 || is_waiting(digest)) return;
-    state_.add_removal(batch_, digest, blob.bytes);
-    removed_.push_back(digest);
+  void remove_if_unused(const CountedBlob& blob) {
+    if (blob.references != 0 || state_.waiting.holds(blob.digest)) return;
+    state_.add_removal(batch_, blob.digest, blob.bytes);
+    removed_.push_back(blob.digest);
     report_.blobs_removed += 1;
     report_.bytes_removed += blob.bytes;
   }
 
-  Status remove_blobs(std::span<const Digest> digests) {
-    for (const Digest& digest : digests) remove_if_unused(digest, inventory_.blobs[digest]);
+  // Takes blobs from the front until some are to be removed.
+  Status remove_some(std::span<const CountedBlob>& rest) {
+    while (!rest.empty() && removed_.size() < kAtATime) {
+      remove_if_unused(rest.front());
+      rest = rest.subspan(1);
+    }
     return {};
   }
 
-  // Evicting plans on account of blobs that can't be removed gains nothing.
-  uint64_t waiting_bytes() const {
-    uint64_t bytes = 0;
-    for (const auto& [digest, since] : state_.waiting.recent()) {
-      auto blob = inventory_.blobs.find(digest);
-      if (blob != inventory_.blobs.end()) bytes += blob->second.bytes;
-    }
-    return bytes;
+  // Under waiting.hold(). Evicting plans on account of blobs that can't be removed gains nothing.
+  bool is_beyond() const {
+    const uint64_t bytes = state_.counters.total_bytes();
+    return bytes > max_bytes_ && bytes - max_bytes_ > state_.waiting.bytes();
   }
 
-  Status remove_plans(std::span<const Candidate> plans, bool* is_done) {
-    uint64_t bound = max_bytes_ + waiting_bytes();
-    for (const Candidate& plan : plans) {
-      *is_done = state_.counters.total_bytes() <= bound;
+  bool is_above() {
+    std::lock_guard lock(state_.commit);
+    auto waiting = state_.waiting.hold();
+    return is_beyond();
+  }
+
+  Status remove_plans(std::span<const AgedPlan> plans, bool* is_done) {
+    for (const AgedPlan& plan : plans) {
+      *is_done = !is_beyond();
       if (*is_done) return {};
       auto record = state_.database->get(Family::kPlans, plan_key(plan.key));
       bool is_unreadable = !record.ok() && record.error().code == common::Code::kCorrupt;
       if (!record.ok() && !is_unreadable) return record.error();
       if (!is_unreadable && !*record) continue;
+      const size_t record_bytes = is_unreadable ? 0 : (*record)->size();
       auto header = is_unreadable ? std::nullopt : decode_plan_header(**record);
-      if (header && header->created_wall_ns != plan.header.created_wall_ns) continue;
-      state_.add_plan_removal(batch_, plan.key, plan.header, plan.record_bytes);
+      if (header && header->created_wall_ns != plan.created_wall_ns) continue;
+      const PlanHeader removed = std::move(header).value_or(PlanHeader());
+      state_.add_plan_removal(batch_, plan.key, removed, record_bytes);
       report_.plans_removed += 1;
-      report_.bytes_removed += plan.record_bytes;
-      for (const Need& need : plan.header.needs) {
-        auto blob = inventory_.blobs.find(need.digest);
-        if (blob == inventory_.blobs.end()) continue;
-        --blob->second.references;
-        remove_if_unused(need.digest, blob->second);
+      report_.bytes_removed += record_bytes;
+      for (const Need& need : removed.needs) {
+        CountedBlob* blob = blobs_.find(need.digest);
+        if (blob == nullptr || blob->references == 0) continue;
+        --blob->references;
+        remove_if_unused(*blob);
       }
     }
     return {};
   }
 
   Store::State& state_;
-  Inventory inventory_;
-  uint64_t max_bytes_;
+  const uint64_t max_bytes_;
+  BlobCounts blobs_;
   CollectReport report_;
   Counters before_;
   Batch batch_;
@@ -206,38 +187,45 @@ class Store::State::Collection {
 Result<CollectReport> Store::State::collect(uint64_t max_bytes) {
   std::lock_guard one(collecting);
   uses.flush(*database);
-  {
-    std::lock_guard lock(commit);
-    waiting.begin_inventory(now());
-  }
-  auto inventory = take_inventory(*database);
-  Result<CollectReport> report =
-      inventory.ok() ? Collection(*this, std::move(inventory).value(), max_bytes).run()
-                     : Result<CollectReport>(inventory.error());
+  Result<CollectReport> report = Collection(*this, max_bytes).run();
   std::lock_guard lock(commit);
   waiting.end_inventory();
   return report;
 }
 
 Status Store::State::recount() {
-  LFARM_ASSIGN_OR_RETURN(Inventory inventory, take_inventory(*database));
+  struct Revoked {
+    Digest key;
+    PlanHeader header;
+    size_t record_bytes = 0;
+  };
   LFARM_ASSIGN_OR_RETURN(auto revoked, revoked_plans());
-  Counters before = counters;
-  counters = {};
-  for (const auto& [digest, blob] : inventory.blobs) {
-    counters.kernels.add(blob.bytes);
-  }
-  for (const Candidate& plan : inventory.plans) {
-    counters.plans.add(plan.record_bytes);
-  }
+  Counters counted;
+  LFARM_RETURN_IF_ERROR(
+      database->scan(Family::kMeta, kBlobPrefix, [&](std::string_view key, std::string_view note) {
+        if (trailing_digest(key)) counted.kernels.add(decode_note(note).bytes);
+        return true;
+      }));
+  std::vector<Revoked> back;  // that a repair has brought back
+  LFARM_RETURN_IF_ERROR(database->scan(
+      Family::kPlans, kPlanPrefix, [&](std::string_view key, std::string_view record) {
+        auto digest = trailing_digest(key);
+        if (!digest) return true;
+        counted.plans.add(record.size());
+        auto header = decode_plan_header(record);
+        if (header && revoked.count(header->plan_id) != 0) {
+          back.push_back({*digest, std::move(*header), record.size()});
+        }
+        return true;
+      }));
+  Counters before = std::exchange(counters, counted);
   Batch batch;
   for (const auto& [plan_id, reason] : revoked) add_revocation(batch, plan_id, reason);
   LFARM_ASSIGN_OR_RETURN(auto revoked_at, database->get(Family::kMeta, kRevokedAtPrefix));
   if (!revoked.empty() && !revoked_at) {
     LFARM_RETURN_IF_ERROR(add_revocation_number(batch, {}));
   }
-  for (const Candidate& plan : inventory.plans) {
-    if (revoked.count(plan.header.plan_id) == 0) continue;
+  for (const Revoked& plan : back) {
     add_plan_removal(batch, plan.key, plan.header, plan.record_bytes);
   }
   return write_counted(batch, before);

@@ -1,5 +1,6 @@
 #include "cache/store/pending_uses.h"
 
+#include <algorithm>
 #include <string>
 
 #include "common/base/log.h"
@@ -11,6 +12,16 @@ using common::Digest;
 namespace {
 
 constexpr size_t kPendingUsesMax = 1024;
+
+// A plan that was put anew since the pending uses was used then.
+PlanUse sum(const PlanUse& written, const PlanUse& pending) {
+  return {std::max(written.last_wall_ns, pending.last_wall_ns), written.uses + pending.uses};
+}
+
+PlanUse written_use(const Database& database, const Digest& key) {
+  auto record = database.get(Family::kMeta, digest_key(kUsedPrefix, key));
+  return record.ok() && *record ? decode_use(**record) : PlanUse();
+}
 
 }  // namespace
 
@@ -58,9 +69,7 @@ void PendingUses::flush(Database& database) {
 
 void PendingUses::add_to(std::unordered_map<Digest, PlanUse>& used) {
   std::lock_guard lock(mutex_);
-  for (const auto& [key, use] : recent_) {
-    used[key] = {use.last_wall_ns, used[key].uses + use.uses};
-  }
+  for (const auto& [key, use] : recent_) used[key] = sum(used[key], use);
 }
 
 std::optional<PlanUse> PendingUses::with_pending(const Digest& key,
@@ -68,14 +77,13 @@ std::optional<PlanUse> PendingUses::with_pending(const Digest& key,
   std::lock_guard lock(mutex_);
   auto use = recent_.find(key);
   if (use == recent_.end()) return written;
-  return PlanUse{use->second.last_wall_ns, (written ? written->uses : 0) + use->second.uses};
+  return sum(written.value_or(PlanUse()), use->second);
 }
 
 void PendingUses::write(Database& database) {
   Batch batch;
   for (const auto& [key, use] : recent_) {
-    PlanUse all = use;
-    all.uses += written_uses(database, key);
+    PlanUse all = sum(written_use(database, key), use);
     batch.put(Family::kMeta, digest_key(kUsedPrefix, key), encode_use(all));
   }
   recent_.clear();
@@ -92,8 +100,7 @@ void PendingUses::write(Database& database) {
 }
 
 uint64_t written_uses(const Database& database, const Digest& key) {
-  auto record = database.get(Family::kMeta, digest_key(kUsedPrefix, key));
-  return record.ok() && *record ? decode_use(**record).uses : 0;
+  return written_use(database, key).uses;
 }
 
 }  // namespace cache

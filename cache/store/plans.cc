@@ -153,7 +153,10 @@ Result<bool> Store::State::commit_plans(std::span<const NewPlan> plans, bool onl
     for (const NewPlan& plan : plans) waiting.end_wait(plan.needs);
   }
   // The blobs were written to the same log before the plans, so this brings them along.
-  LFARM_RETURN_IF_ERROR(database->sync());
+  auto is_durable = [](const NewPlan& plan) { return plan.is_durable; };
+  if (std::any_of(plans.begin(), plans.end(), is_durable)) {
+    LFARM_RETURN_IF_ERROR(database->sync());
+  }
   LFARM_RETURN_IF_ERROR(collect_if_full());
   return true;
 }

@@ -277,7 +277,7 @@ Result<Digest> Store::put_blob(std::string_view bytes) {
   Digest digest = digest_of(bytes);
   {
     std::lock_guard lock(state.commit);
-    state.waiting.note(digest, state.now());
+    state.waiting.note(digest, state.now(), bytes.size());
     BlobNote note{bytes.size(), common::hash64(bytes)};
     LFARM_ASSIGN_OR_RETURN(auto old, state.blob_note(digest));
     if (old && old->checksum == note.checksum) {
@@ -314,8 +314,9 @@ Result<std::optional<std::string>> Store::get_blob(const Digest& digest) {
 Result<bool> Store::has_blob(const Digest& digest) {
   LFARM_RETURN_IF_ERROR(state_->settle_repairs());
   // Before the look: from here on no collection removes it.
-  state_->waiting.note(digest, state_->now());
+  state_->waiting.note(digest, state_->now(), 0);
   LFARM_ASSIGN_OR_RETURN(auto note, state_->blob_note(digest));
+  if (note) state_->waiting.note(digest, state_->now(), note->bytes);
   return note.has_value();
 }
 

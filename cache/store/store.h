@@ -31,6 +31,9 @@ struct StoreOptions {
   // Whether what is beyond the bounds is removed by a thread of the store, some entries at a time,
   // while puts go on; else by the put that went beyond, which can take seconds.
   bool collects_in_background = false;
+  // Blobs, and as many plans, of which a collection remembers something at a time, 48 bytes of a
+  // blob and of a plan each. A store of more is read once for each part of its blobs.
+  size_t collects_at_once = size_t{1} << 20;
   // Nanoseconds since 1970; empty means common::wall_clock_ns.
   std::function<int64_t()> wall_ns;
   // NewPlan::names of plans that a release without names has stored, by their bytes; asked once,
@@ -53,6 +56,9 @@ struct NewPlan {
   std::vector<common::Digest> needs;  // blobs without which the plan is useless
   // Beside its id, what the plan is found by with plans_named().
   std::vector<common::Digest> names = {};
+  // Whether a put returns only once the plan is on the disk. Else it is after the next put that
+  // does: for a plan that can be had again.
+  bool is_durable = true;
 };
 
 struct StoredPlan {
@@ -157,6 +163,7 @@ struct CollectReport {
   uint64_t blobs_removed = 0;
   uint64_t bytes_removed = 0;
   uint64_t bytes_kept = 0;
+  friend bool operator==(const CollectReport&, const CollectReport&) = default;
 };
 
 // How the disk treats the store.
@@ -196,7 +203,7 @@ class Store {
   common::Result<bool> has_blob(const common::Digest& digest);
 
   // --- Plans ------------------------------------------------------------------------------------
-  // Keeps the plan under its key in place of an earlier one, durably. kInvalidInput, naming the
+  // Keeps the plan under its key in place of an earlier one. kInvalidInput, naming the
   // blob, unless all needed blobs are there and intact; kVerification when it was revoked.
   common::Status put_plan(const NewPlan& plan);
   // The same if no usable plan is there, or only a slower one; best_ns must be positive. Returns
@@ -307,7 +314,7 @@ class Store {
   // Reads the journals of open jobs; all else is counted as it is put.
   common::Result<StoreStats> stats();
   // Removes blobs that no plan needs, then plans in the order of their last use until plans and
-  // kernels take at most `max_bytes`, and gives the space back.
+  // kernels take at most `max_bytes`, and gives the space back. Takes memory by collects_at_once.
   common::Result<CollectReport> gc(uint64_t max_bytes);
   // Makes `directory`, which must not exist, a store with all that this one holds now, while both
   // reads and writes go on. See restore_store() (cache/store/backup.h).

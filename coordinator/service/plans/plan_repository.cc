@@ -133,6 +133,7 @@ Result<cache::NewPlan> PlanRepository::sealed(const std::string& tenant, const c
   kept.facts.search_ms = how.search_ms;
   kept.needs = plan.objects;
   kept.needs.push_back(digest);
+  kept.is_durable = !how.is_copy;
   if (!how.recipe.empty()) {
     LFARM_ASSIGN_OR_RETURN(common::Digest recipe, store_.put_blob(how.recipe));
     kept.needs.push_back(recipe);

@@ -66,6 +66,7 @@ struct KeptPlan {
   int64_t search_ms = 0;  // what finding it took
   std::string recipe;     // encoded; empty: it cannot be made anew
   bool replaces = false;  // the plan that is there, even if that is as fast
+  bool is_copy = false;   // of one that lies elsewhere, too: not waited for until it is on the disk
   // The plan that this one was measured against and is better than, or is: replaced, too.
   common::Digest compared = {};
 };

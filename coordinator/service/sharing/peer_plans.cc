@@ -164,8 +164,10 @@ Result<bool> PeerPlans::bring(const PlanPlace& place) {
   for (const std::string& object : *objects) {
     LFARM_ASSIGN_OR_RETURN([[maybe_unused]] Digest digest, store_.put_blob(object));
   }
+  KeptPlan copy;
+  copy.is_copy = true;
   LFARM_ASSIGN_OR_RETURN([[maybe_unused]] common::Digest id,
-                         repository_.keep(place.tenant, opened.plan, KeptPlan{}));
+                         repository_.keep(place.tenant, opened.plan, copy));
   return true;
 }
 

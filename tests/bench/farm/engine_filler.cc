@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <stdexcept>
+#include <utility>
 
 #include "common/base/cat.h"
 #include "common/base/random.h"
@@ -21,10 +23,13 @@ using common::digest_of;
 namespace {
 
 constexpr int64_t kLeaseMs = 15'000;
+// One script of each shard.
+constexpr int64_t kFilledAtOnce =
+    int64_t{common::kShardCount} * static_cast<int64_t>(cache::ShardEngine::kChangesMax);
 
 void check(const cache::FenceAnswer& answer) {
   if (answer.verdict == cache::FenceVerdict::kTaken) return;
-  throw std::runtime_error("the engine has been used before: give it an empty server");
+  throw std::runtime_error("a coordinator serves the engine's shards: end it first");
 }
 
 std::string noise(size_t bytes, uint64_t seed) {
@@ -42,20 +47,28 @@ std::string noise(size_t bytes, uint64_t seed) {
 EngineFiller::EngineFiller(cache::RemoteStore& store, const std::string& space, size_t plan_bytes)
     : store_(store), engine_(store, {space, 0}), leases_(store, space), bytes_(plan_bytes) {
   for (uint32_t shard = 0; shard < common::kShardCount; ++shard) {
-    fences_.push_back({shard, 1, common::Incarnation::draw()});
+    cache::FenceState there = must(engine_.look(shard));
+    fences_.push_back({shard, there.fence.transitions + 1, common::Incarnation::draw()});
     check(must(engine_.raise(fences_.back())));
+    sequences_.push_back(there.sequence);
   }
-  sequences_.resize(common::kShardCount);
+}
+
+int64_t EngineFiller::filled() {
+  int64_t there = 0;
+  for (uint32_t shard = 0; shard < common::kShardCount; ++shard) {
+    there += static_cast<int64_t>(must(engine_.count(shard, ShardRecord::kPlan)));
+  }
+  return there / kFilledAtOnce * kFilledAtOnce;
 }
 
 Digest EngineFiller::name_of(int64_t plan) { return digest_of(cat("plan ", plan)); }
 
-void EngineFiller::fill(int64_t plans) {
-  constexpr auto kAtATime = static_cast<int64_t>(cache::ShardEngine::kChangesMax);
-  constexpr int64_t kStep = common::kShardCount;
-  for (int64_t begin = 0; begin < plans; begin += kStep * kAtATime) {
-    int64_t end = std::min(plans, begin + kStep * kAtATime);
-    for (int64_t first = begin; first < std::min(end, begin + kStep); ++first) {
+void EngineFiller::fill(int64_t from, int64_t plans) {
+  for (int64_t begin = from; begin < plans; begin += kFilledAtOnce) {
+    int64_t end = std::min(plans, begin + kFilledAtOnce);
+    for (int64_t first = begin; first < std::min<int64_t>(end, begin + common::kShardCount);
+         ++first) {
       write_filler(first, end);
     }
   }
@@ -105,9 +118,18 @@ std::vector<common::PlanKey> EngineFiller::add_signed(int count, const common::S
 }
 
 void EngineFiller::leave() {
+  std::map<std::string, std::string> versions;
   std::vector<common::ShardLease> leases;
+  for (const common::ShardLease& lease : must(leases_.read())) {
+    versions[lease.name] = lease.version;
+    // Of a coordinator that an earlier run has ended: the next one would share with it.
+    bool is_member = lease.name.starts_with("member-");
+    if (is_member) leases.push_back({lease.name, "", 0, 0, {}, lease.version});
+  }
   for (const common::Fence& fence : fences_) {
-    leases.push_back({cat("shard-", fence.shard), "", fence.transitions, kLeaseMs, {}, ""});
+    std::string name = cat("shard-", fence.shard);
+    std::string version = versions[name];
+    leases.push_back({std::move(name), "", fence.transitions, kLeaseMs, {}, std::move(version)});
   }
   must(leases_.write(leases));
 }

@@ -21,12 +21,14 @@ namespace bench {
 // The store is borrowed. Not thread-safe; throws where the engine refuses.
 class EngineFiller {
  public:
-  // Takes all shards of the farm's part of the server.
+  // Takes all shards of the farm's part of the server, from whoever has had them.
   EngineFiller(cache::RemoteStore& store, const std::string& space, size_t plan_bytes);
 
-  // Plans 0 to `plans` - 1: bytes that are no plan, each with a small object of its own. As many
-  // are written by one script as it takes, in place of one at a time.
-  void fill(int64_t plans);
+  // Plans `from` to `plans` - 1: bytes that are no plan, each with a small object of its own. As
+  // many are written by one script as it takes, in place of one at a time.
+  void fill(int64_t from, int64_t plans);
+  // Where fill() goes on after it has been cut off.
+  int64_t filled();
   void write_one(int64_t plan);
   // Plans that a coordinator believes, each with two objects that all have.
   std::vector<common::PlanKey> add_signed(int count, const common::SigningKey& key);

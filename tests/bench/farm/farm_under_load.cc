@@ -38,7 +38,20 @@ double status_mb(const std::string& text, const std::string& name) {
   return at == std::string::npos ? 0 : std::atof(text.c_str() + at + name.size()) / 1024;
 }
 
-ProcessUse use_of(int pid) {
+// Its words are not the benchmark's lines.
+Result<common::Subprocess> start_quietly(std::vector<std::string> arguments) {
+  common::SpawnOptions spawn;
+  spawn.arguments = std::move(arguments);
+  int nowhere = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
+  spawn.stdout_fd = nowhere;
+  auto process = common::Subprocess::start(spawn);
+  ::close(nowhere);
+  return process;
+}
+
+}  // namespace
+
+ProcessUse process_use(int pid) {
   ProcessUse use;
   std::string directory = cat("/proc/", pid);
   auto stat = common::read_file(directory + "/stat");
@@ -55,19 +68,6 @@ ProcessUse use_of(int pid) {
   use.now_mb = status_mb(*status, "VmRSS:");
   return use;
 }
-
-// Its words are not the benchmark's lines.
-Result<common::Subprocess> start_quietly(std::vector<std::string> arguments) {
-  common::SpawnOptions spawn;
-  spawn.arguments = std::move(arguments);
-  int nowhere = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
-  spawn.stdout_fd = nowhere;
-  auto process = common::Subprocess::start(spawn);
-  ::close(nowhere);
-  return process;
-}
-
-}  // namespace
 
 Result<std::unique_ptr<FarmUnderLoad>> FarmUnderLoad::create(FarmOptions options) {
   std::unique_ptr<FarmUnderLoad> farm(new FarmUnderLoad(std::move(options)));
@@ -150,12 +150,12 @@ void FarmUnderLoad::kill() {
   process_.reset();
 }
 
-ProcessUse FarmUnderLoad::use() const { return use_of(process_->pid()); }
+ProcessUse FarmUnderLoad::use() const { return process_use(process_->pid()); }
 
 ProcessUse FarmUnderLoad::searchers_use() const {
   ProcessUse all;
   for (const common::Subprocess& searcher : searchers_) {
-    ProcessUse use = use_of(searcher.pid());
+    ProcessUse use = process_use(searcher.pid());
     all.cpu_s += use.cpu_s;
     all.peak_mb = std::max(all.peak_mb, use.peak_mb);
     all.now_mb = std::max(all.now_mb, use.now_mb);

@@ -38,6 +38,9 @@ struct ProcessUse {
   double now_mb = 0;
 };
 
+// Zeros where there is no such process.
+ProcessUse process_use(int pid);
+
 // Not thread-safe.
 class FarmUnderLoad {
  public:

@@ -1,10 +1,13 @@
 // scale --plans N --measurements M [--state DIR]: what a farm's store answers with, and how soon,
 // when it holds that many of them, each with a small kernel. With --engine it is the store of
 // several coordinators (scale_engine.h).
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "cache/store/store.h"
@@ -13,6 +16,7 @@
 #include "common/base/files.h"
 #include "common/base/random.h"
 #include "tests/bench/bench.h"
+#include "tests/bench/farm/farm_under_load.h"
 #include "tests/bench/farm/scale_engine.h"
 #include "tests/bench/farm/timed.h"
 
@@ -27,6 +31,7 @@ struct ScaleOptions {
   int64_t plans = 1'000'000;
   int64_t measurements = 10'000'000;
   size_t plan_bytes = 512;
+  int64_t evict_percent = 0;
   std::string state, engine;
 };
 
@@ -100,6 +105,18 @@ int run(const ScaleOptions& options) {
       2000, [&](int) { must(store->plans_beginning(plan_id(any()).hex().substr(0, 12), 1'000)); });
   line["has_blob"] =
       timed(2000, [&](int) { must(store->has_blob(digest_of(cat("object ", any())))); });
+  line["rss_mb"] = process_use(::getpid()).now_mb;
+  // Without a bound: it removes the kernels of plans that were revoked above, and compacts.
+  line["collection"] =
+      timed(1, [&](int) { must(store->gc(std::numeric_limits<uint64_t>::max())); });
+  if (options.evict_percent > 0) {
+    const uint64_t bytes = stats.plans.bytes + stats.kernels.bytes;
+    const uint64_t kept = bytes / 100 * static_cast<uint64_t>(100 - options.evict_percent);
+    line["eviction"] =
+        timed(1, [&](int) { line["plans_evicted"] = must(store->gc(kept)).plans_removed; });
+  }
+  // With what filling took, where this process has filled the store.
+  line["peak_rss_mb"] = process_use(::getpid()).peak_mb;
   std::printf("%s\n", line.dump().c_str());
   return 0;
 }
@@ -112,11 +129,16 @@ int run_scale(const std::vector<std::string>& arguments) {
   app.add_option("--plans", options.plans, "plans")->capture_default_str();
   app.add_option("--measurements", options.measurements, "measurements")->capture_default_str();
   app.add_option("--plan-bytes", options.plan_bytes, "bytes of each plan")->capture_default_str();
+  app.add_option("--evict-percent", options.evict_percent,
+                 "share of the bytes that a collection removes at the end")
+      ->check(CLI::Range(0, 100))
+      ->capture_default_str();
   app.add_option("--state", options.state,
-                 "directory that is filled once and kept; with --engine the coordinator's");
+                 "directory that is filled once and kept; with --engine that of the signing key");
   app.add_option("--engine", options.engine,
-                 "an empty server, such as redis+unix:///tmp/socket: the engine of several "
-                 "coordinators instead, without measurements");
+                 "a server that is empty or filled with the same --state, such as "
+                 "redis+unix:///tmp/socket: the engine of several coordinators instead, without "
+                 "measurements");
   try {
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
   } catch (const CLI::ParseError& error) {

@@ -10,11 +10,12 @@ struct ScaleEngineOptions {
   std::string address;  // of a server that holds nothing else
   int64_t plans = 0;
   size_t plan_bytes = 512;
-  std::string state;  // the coordinator's state directory; empty: a scratch one
+  std::string
+      state;  // directory of the signing key, by which the plans are found; empty: a scratch one
 };
 
-// Fills the engine and prints one line of JSON. Throws where the server cannot be used or is not
-// empty.
+// Fills the engine, unless it was filled with this state before, and prints one line of JSON.
+// Throws where the server cannot be used.
 int run_scale_engine(const ScaleEngineOptions& options);
 
 }  // namespace bench

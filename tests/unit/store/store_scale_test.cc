@@ -124,6 +124,7 @@ TEST_F(StoreScaleTest, TheOldestMeasurementsGoFirst) {
 TEST_F(StoreScaleTest, CollectionGoesOnBesidePuts) {
   options_.max_bytes = 200'000;
   options_.collects_in_background = true;
+  options_.collects_at_once = 50;  // less than there is
   reopen();
   std::atomic<bool> stop{false};
   std::atomic<bool> torn{false};
@@ -202,6 +203,20 @@ TEST_F(StoreScaleTest, ListsSayHowOftenPlansWereUsed) {
       EXPECT_EQ(plan.uses, plan.facts.key == key("p1") ? 3u : 0u);
       EXPECT_GE(plan.last_used_wall_ns, plan.created_wall_ns);
     }
+  }
+}
+
+TEST_F(StoreScaleTest, APlanThatIsPutAnewWasUsedThen) {
+  must(store_->put_plan(make_plan("p0", 10, {})));
+  must(store_->get_plan(key("p0")));  // not written yet
+  must(store_->put_plan(make_plan("p0", 5, {}, "better")));
+  for (bool is_written : {false, true}) {
+    if (is_written) reopen();
+    PlanListing plan = must(store_->list_plans()).at(0);
+    EXPECT_EQ(plan.last_used_wall_ns, plan.created_wall_ns);
+    EXPECT_EQ(must(store_->newest_plans({}, 1)).plans.at(0).last_used_wall_ns,
+              plan.created_wall_ns);
+    EXPECT_EQ(plan.uses, 1u);
   }
 }
 

@@ -218,6 +218,18 @@ TEST_F(StoreTest, CountersSurviveReopening) {
   EXPECT_EQ(must(store_->get_named("other")), std::nullopt);
 }
 
+TEST_F(StoreTest, APlanThatIsNotWaitedForIsThereAllTheSame) {
+  NewPlan plan = make_plan("p", 1, {must(store_->put_blob("kernel"))});
+  plan.is_durable = false;
+  EXPECT_TRUE(must(store_->put_plan_if_better(plan)));
+  for (bool is_reopened : {false, true}) {
+    if (is_reopened) reopen();
+    auto bundle = must(store_->get_bundle(key("p")));
+    ASSERT_TRUE(bundle.has_value());
+    EXPECT_EQ(bundle->blobs.at(0), "kernel");
+  }
+}
+
 TEST_F(StoreTest, CollectionKeepsWhatWasUsedLast) {
   auto shared = must(store_->put_blob(noise(1000, 100)));
   std::vector<common::Digest> own;
