@@ -3,6 +3,7 @@
 # lfarm_component(common/ir/expr
 #   HEADERS bounds.h expr.h        # every header of the folder
 #   SOURCES bounds.cc expr.cc      # every source of the folder
+#   APART expr.cc                  # those of SOURCES that are not compiled together with others
 #   PUBLIC common/base             # components its headers include
 #   PRIVATE ...                    # components only its sources include
 #   LIBRARIES spdlog::spdlog)      # third-party libraries; they never leak to dependents
@@ -51,6 +52,7 @@ if(LFARM_SANITIZE)
   endif()
 endif()
 
+include(cmake/joined.cmake)
 include(cmake/precompiled.cmake)
 
 function(lfarm_target_name path out)
@@ -96,7 +98,7 @@ function(lfarm_tidy target)
 endfunction()
 
 function(lfarm_component path)
-  cmake_parse_arguments(ARG "" "" "HEADERS;SOURCES;PUBLIC;PRIVATE;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "HEADERS;SOURCES;APART;PUBLIC;PRIVATE;LIBRARIES" ${ARGN})
   lfarm_target_name(${path} target)
   set(folder ${CMAKE_SOURCE_DIR}/${path})
   set(include_root ${CMAKE_BINARY_DIR}/include/${target})
@@ -104,10 +106,10 @@ function(lfarm_component path)
   file(MAKE_DIRECTORY ${parent})
   file(CREATE_LINK ${folder} ${include_root}/${path} SYMBOLIC)
 
-  set(sources)
-  foreach(source ${ARG_SOURCES})
-    list(APPEND sources ${folder}/${source})
-  endforeach()
+  list(TRANSFORM ARG_APART PREPEND ${folder}/ OUTPUT_VARIABLE apart)
+  set(together ${ARG_SOURCES})
+  list(REMOVE_ITEM together ${ARG_APART})
+  lfarm_joined(joined ${path} ${together})
   set(checks)
   foreach(header ${ARG_HEADERS})
     string(REGEX REPLACE "\\.h$" ".cc" twin ${header})
@@ -120,7 +122,7 @@ function(lfarm_component path)
     endif()
   endforeach()
 
-  add_library(${target} STATIC ${sources})
+  add_library(${target} STATIC ${joined} ${apart})
   if("nlohmann_json::nlohmann_json" IN_LIST ARG_LIBRARIES)
     lfarm_precompiled(${target} json)
   else()
@@ -128,7 +130,7 @@ function(lfarm_component path)
   endif()
   lfarm_tidy(${target} ${ARG_SOURCES})
   target_include_directories(${target} PUBLIC ${include_root})
-  target_compile_options(${target} PRIVATE ${LFARM_WARNINGS})
+  target_compile_options(${target} PRIVATE ${LFARM_WARNINGS} ${LFARM_JOINED_OPTIONS})
   set(dependencies)
   foreach(dependency ${ARG_PUBLIC})
     lfarm_target_name(${dependency} name)

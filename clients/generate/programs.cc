@@ -24,13 +24,13 @@ std::vector<SizeRanges> width_ranges(const Model& model, const Roles& roles) {
   return {{{symbol->id, {1, 1}}}, {{symbol->id, {2, roles.width_most}}}};
 }
 
-common::Result<std::vector<ModelPart>> parts_of(const std::shared_ptr<const Model>& model) {
+common::Result<std::vector<WidthPart>> parts_of(const std::shared_ptr<const Model>& model) {
   LFARM_ASSIGN_OR_RETURN(Roles roles, roles_of(*model));
-  std::vector<ModelPart> parts;
+  std::vector<WidthPart> parts;
   for (const SizeRanges& ranges : width_ranges(*model, roles)) {
     Model narrow = *model;
     LFARM_ASSIGN_OR_RETURN(narrow.graph, for_sizes(model->graph, ranges));
-    ModelPart part{std::make_shared<const Model>(std::move(narrow)), {}};
+    WidthPart part{std::make_shared<const Model>(std::move(narrow)), {}};
     LFARM_ASSIGN_OR_RETURN(part.roles, roles_of(*part.model));
     parts.push_back(std::move(part));
   }

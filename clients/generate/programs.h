@@ -13,7 +13,7 @@
 namespace clients {
 
 // The model for some widths of its calls, which has a plan of its own.
-struct ModelPart {
+struct WidthPart {
   std::shared_ptr<const Model> model;
   Roles roles;
 };
@@ -22,7 +22,7 @@ struct ModelPart {
 // keeps them, one for a single token and one for more. Empty: one plan for all calls.
 std::vector<SizeRanges> width_ranges(const Model& model, const Roles& roles);
 // A part for each of them, or the model itself.
-common::Result<std::vector<ModelPart>> parts_of(const std::shared_ptr<const Model>& model);
+common::Result<std::vector<WidthPart>> parts_of(const std::shared_ptr<const Model>& model);
 
 // Weights of two models with the same name and content, as places among the inputs of `from` and
 // `to`. Reads all of both.

@@ -34,8 +34,13 @@ Settings& settings() {
   return all;
 }
 
-// "clients/runtime/session.cc", wherever this was built.
+// "clients/runtime/session.cc", wherever this was built. What is compiled together with others
+// (cmake/joined.cmake) is named by its component's include root. This file is compiled alone.
 std::string_view from_root(std::string_view file) {
+  constexpr std::string_view kIncludeRoot = "include/lfarm_";
+  if (size_t start = file.rfind(kIncludeRoot); start != std::string_view::npos) {
+    return file.substr(file.find('/', start + kIncludeRoot.size()) + 1);
+  }
   constexpr std::string_view kThisFile = __FILE__, kPath = "common/base/log.cc";
   constexpr size_t kRoot = kThisFile.size() - kPath.size();
   bool is_ours = file.size() > kRoot && file.substr(0, kRoot) == kThisFile.substr(0, kRoot);

@@ -3,13 +3,12 @@
 #include <algorithm>
 #include <numeric>
 
+#include "common/ir/expr/index.h"
 #include "common/ir/llir/load_time.h"
 #include "common/plan/memory_gaps.h"
 
 namespace common {
 namespace {
-
-size_t at(int index) { return static_cast<size_t>(index); }
 
 // Facts about a plan's buffers that decide what may work in place.
 struct Uses {

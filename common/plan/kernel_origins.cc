@@ -5,6 +5,7 @@
 #include <set>
 
 #include "common/base/cat.h"
+#include "common/ir/expr/index.h"
 #include "common/ir/llir/load_time.h"
 #include "common/text/tensor_origin.h"
 
@@ -13,8 +14,6 @@ namespace {
 
 using Words = std::set<std::string>;
 using Weights = std::set<int>;  // positions among the graph's inputs
-
-size_t at(int index) { return static_cast<size_t>(index); }
 
 // "layers.0.q_proj" of "layers.0.q_proj.weight"; a parameter of the model itself is its own.
 std::string module_of(const std::string& tensor) {

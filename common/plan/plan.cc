@@ -4,6 +4,7 @@
 #include <ctime>
 
 #include "common/base/cat.h"
+#include "common/ir/expr/index.h"
 #include "common/ir/hlir/graph_hash.h"
 #include "common/ir/hlir/sizes.h"
 #include "common/ir/llir/call_flow.h"
@@ -15,7 +16,6 @@
 
 namespace common {
 namespace {
-size_t at(int index) { return static_cast<size_t>(index); }
 
 bool in_scope(const GemmForm& form, size_t symbols) {
   bool ok = true;

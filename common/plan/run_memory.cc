@@ -4,14 +4,13 @@
 #include <map>
 
 #include "common/base/cat.h"
+#include "common/ir/expr/index.h"
 #include "common/ir/hlir/sizes.h"
 #include "common/ir/llir/in_place.h"
 #include "common/text/units.h"
 
 namespace common {
 namespace {
-
-size_t at(int index) { return static_cast<size_t>(index); }
 
 size_t aligned(double bytes) {
   auto whole = static_cast<size_t>(bytes);

@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <numeric>
 
+#include "common/ir/expr/index.h"
 #include "common/plan/memory_gaps.h"
 
 namespace common {
 namespace {
-
-size_t at(int index) { return static_cast<size_t>(index); }
 
 bool live_together(const LiveBlock& a, const LiveBlock& b) {
   return a.first <= b.last && b.first <= a.last;

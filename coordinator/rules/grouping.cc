@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/base/contains.h"
+#include "common/ir/expr/index.h"
 #include "coordinator/rules/matching/factors.h"
 #include "coordinator/rules/matching/parts.h"
 #include "coordinator/rules/rule_set.h"
@@ -10,6 +11,7 @@
 namespace coordinator {
 namespace {
 
+using common::at;
 using common::attr;
 using common::BinaryOp;
 using common::contains;
@@ -24,8 +26,6 @@ using common::Op;
 constexpr int64_t kRowsMin = 32;
 // Numbers of 8 bits are sorted by counting.
 constexpr int64_t kCountedMax = 256;
-
-size_t at(int index) { return static_cast<size_t>(index); }
 
 // The matrices' numbers, one for each row, and how many matrices there are.
 struct Groups {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/contains.h"
+#include "common/ir/expr/index.h"
 #include "coordinator/rules/matching/factors.h"
 #include "coordinator/rules/matching/parts.h"
 #include "coordinator/rules/rule_set.h"
@@ -11,6 +12,7 @@
 namespace coordinator {
 namespace {
 
+using common::at;
 using common::attr;
 using common::BinaryOp;
 using common::contains;
@@ -25,8 +27,6 @@ using common::ScatterAttr;
 using common::Shape;
 using common::View;
 using common::ViewAttr;
-
-size_t at(int axis) { return static_cast<size_t>(axis); }
 
 // x read along one axis at `index`, of the result's shape; every other axis is read in step.
 ClassId gather_along(Rewriter& r, ClassId x, int axis, ClassId index, const Shape& shape) {

@@ -5,6 +5,7 @@
 #include <cctype>
 #include <map>
 #include <set>
+#include <sstream>
 #include <string_view>
 
 namespace tidy {
@@ -185,6 +186,27 @@ bool is_c_header(const SourceFile& file) {
   return file.path.starts_with("clients/runtime/include/") && file.path.ends_with(".h");
 }
 
+std::string name_of(const SourceFile& file) { return file.path.substr(file.path.rfind('/') + 1); }
+
+// The sources of `lfarm_component` that are not APART.
+std::set<std::string> joined_sources(const std::string& lists) {
+  std::istringstream words(lists.substr(std::min(lists.find("lfarm_component("), lists.size())));
+  std::map<std::string, std::set<std::string>> named;
+  std::string list;
+  for (std::string word; words >> word;) {
+    const bool is_last = word.ends_with(')');
+    if (is_last) word.pop_back();
+    if (std::all_of(word.begin(), word.end(), [](unsigned char c) { return std::isupper(c); })) {
+      list = word;
+    } else {
+      named[list].insert(word);
+    }
+    if (is_last) break;
+  }
+  for (const std::string& name : named["APART"]) named["SOURCES"].erase(name);
+  return named["SOURCES"];
+}
+
 }  // namespace
 
 Violations include_direction(const SourceFile& file) {
@@ -320,8 +342,32 @@ Violations folder_sizes(const std::vector<SourceFile>& files) {
   return found;
 }
 
+Violations distinct_names(const std::vector<SourceFile>& sources, const std::string& lists) {
+  const std::set<std::string> joined = joined_sources(lists);
+  std::map<std::string, std::set<std::string>> users;  // of a name: the sources
+  for (const SourceFile& file : sources) {
+    if (!joined.contains(name_of(file))) continue;
+    for (const std::string& name : called_names(file)) users[name].insert(file.path);
+  }
+  Violations found;
+  for (const SourceFile& file : sources) {
+    if (!joined.contains(name_of(file))) continue;
+    for (const Function& function : functions_of(file)) {
+      if (!function.is_local || function.name.empty()) continue;
+      for (const std::string& user : users[function.name]) {
+        if (user == file.path) continue;
+        found.push_back(at(file, function.line,
+                           function.name + " is a name in " + user +
+                               ", too, and both may be compiled together: rename or share it, or "
+                               "list one of them in APART"));
+      }
+    }
+  }
+  return found;
+}
+
 Violations file_name(const SourceFile& file) {
-  const std::string name = file.path.substr(file.path.rfind('/') + 1);
+  const std::string name = name_of(file);
   const std::string stem = name.substr(0, name.rfind('.'));
   const bool good = file.path.find("CMakeLists.txt") != std::string::npos ||
                     std::all_of(stem.begin(), stem.end(), [](unsigned char c) {
@@ -361,7 +407,7 @@ Violations words(const SourceFile& file) {
 
 Violations listed(const SourceFile& file, const std::string& lists) {
   if (!file.is_cpp() || (file.is_test() && file.is_header())) return {};
-  const std::string name = file.path.substr(file.path.rfind('/') + 1);
+  const std::string name = name_of(file);
   for (size_t start = lists.find(name); start != std::string::npos;
        start = lists.find(name, start + 1)) {
     const auto is_part = [&](size_t i) {

@@ -33,6 +33,12 @@ Violations members(const SourceFile& file);
 // At most 30 entries a folder: one with more falls into rooms. `files`: the tree, sorted by path.
 Violations folder_sizes(const std::vector<SourceFile>& files);
 
+// The sources of a component that may be compiled together (cmake/joined.cmake) keep functions to
+// themselves that no other one of them defines or calls: overloads would be resolved among both
+// without a word. Types and variables of one name are errors of the compiler. `lists` is the text
+// of the folder's CMakeLists.txt, `sources` are the folder's.
+Violations distinct_names(const std::vector<SourceFile>& sources, const std::string& lists);
+
 // snake_case file names.
 Violations file_name(const SourceFile& file);
 

@@ -64,21 +64,44 @@ class Blanker {
   size_t at_ = 0;
 };
 
+// Whether the character at `i` belongs to a name.
+bool is_part(std::string_view text, size_t i) {
+  return i < text.size() && (std::isalnum(static_cast<unsigned char>(text[i])) || text[i] == '_');
+}
+
 bool has_word(std::string_view text, std::string_view word) {
   for (size_t at = text.find(word); at != std::string_view::npos; at = text.find(word, at + 1)) {
-    const auto is_part = [&](size_t i) {
-      return i < text.size() &&
-             (std::isalnum(static_cast<unsigned char>(text[i])) || text[i] == '_');
-    };
-    if ((at == 0 || !is_part(at - 1)) && !is_part(at + word.size())) return true;
+    if ((at == 0 || !is_part(text, at - 1)) && !is_part(text, at + word.size())) return true;
   }
   return false;
 }
 
+// The name that ends before the parenthesis at `open`; empty behind an object or a namespace.
+std::string free_name(std::string_view text, size_t open) {
+  size_t first = open;
+  while (first > 0 && is_part(text, first - 1)) --first;
+  const std::string_view before = text.substr(0, first);
+  const bool is_free = !before.ends_with('.') && !before.ends_with("->") && !before.ends_with("::");
+  return is_free ? std::string(text.substr(first, open - first)) : "";
+}
+
+// The function that `statement`, all in front of its body, declares.
+std::string function_name(std::string_view statement) {
+  int angles = 0;
+  for (size_t i = 0; i < statement.size(); ++i) {
+    if (statement[i] == '<') ++angles;
+    if (statement[i] == '>') --angles;
+    if (statement[i] == '(' && angles == 0) return free_name(statement, i);
+  }
+  return "";
+}
+
 // What a brace opens, judged by the statement in front of it.
-enum class Scope { kNamespace, kType, kFunction, kOther };
+enum class Scope { kNamespace, kAnonymous, kType, kFunction, kOther };
 
 Scope scope_of(std::string_view statement) {
+  const std::string_view code = statement.substr(0, statement.find_last_not_of(" \n") + 1);
+  if (code.ends_with("namespace")) return Scope::kAnonymous;
   if (has_word(statement, "namespace") || has_word(statement, "extern")) return Scope::kNamespace;
   const bool has_parameters = statement.find('(') != std::string_view::npos;
   for (const char* word : {"class", "struct", "union", "enum"}) {
@@ -182,6 +205,14 @@ std::string without_directives(const std::string& code) {
   return out;
 }
 
+// Whether what is declared within the open scopes can be named in its file alone.
+bool is_local(const std::vector<Scope>& open) {
+  const auto has = [&](Scope scope) {
+    return std::find(open.begin(), open.end(), scope) != open.end();
+  };
+  return has(Scope::kAnonymous) && !has(Scope::kType);
+}
+
 // The comment lines directly above line `line` (counted from 1).
 std::string comment_above(const std::vector<std::string_view>& lines, int line) {
   std::string comment;
@@ -263,7 +294,7 @@ std::vector<Function> functions_of(const SourceFile& file) {
         const size_t first = before.find_first_not_of(" \n");
         const auto newlines =
             std::count(before.begin() + static_cast<std::ptrdiff_t>(first), before.end(), '\n');
-        current = {line - static_cast<int>(newlines), 0, ""};
+        current = {function_name(before), is_local(open), line - static_cast<int>(newlines), 0, ""};
         current.comment = comment_above(lines, current.line);
         opened_at = line;
         depth_in_function = 1;
@@ -280,6 +311,14 @@ std::vector<Function> functions_of(const SourceFile& file) {
   return functions;
 }
 
+std::set<std::string> called_names(const SourceFile& file) {
+  std::set<std::string> names;
+  for (size_t i = 0; i < file.code.size(); ++i) {
+    if (file.code[i] == '(') names.insert(free_name(file.code, i));
+  }
+  return names;
+}
+
 std::vector<Type> types_of(const SourceFile& file) {
   const std::string code = without_directives(file.code);
   std::vector<Type> types, open;  // an open namespace has no members that count
@@ -290,7 +329,8 @@ std::vector<Type> types_of(const SourceFile& file) {
       const std::string declared = declaration_in(before);
       Scope scope = has_word(before, "operator") ? Scope::kFunction : scope_of(declared);
       if (scope == Scope::kType && is_variable_of_type(declared)) scope = Scope::kOther;
-      if (scope == Scope::kNamespace || (scope == Scope::kType && !has_word(declared, "enum"))) {
+      if (scope == Scope::kNamespace || scope == Scope::kAnonymous ||
+          (scope == Scope::kType && !has_word(declared, "enum"))) {
         const int line =
             1 + static_cast<int>(
                     std::count(code.begin(), code.begin() + static_cast<std::ptrdiff_t>(i), '\n'));

@@ -2,6 +2,7 @@
 // their code with comments and literals blanked out.
 #pragma once
 
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,11 +38,17 @@ std::vector<Include> includes_of(const SourceFile& file);
 // A function with a body: its first line and how many lines run from its opening brace to its
 // closing one. Lambdas count as part of the function around them.
 struct Function {
+  std::string name;       // as it is called without an object or a namespace; empty of operators
+  bool is_local = false;  // in an anonymous namespace, and no member
   int line = 0;
   int length = 0;
   std::string comment;  // of the lines directly above it
 };
 std::vector<Function> functions_of(const SourceFile& file);
+
+// The words that stand before a parenthesis without an object or a namespace in front: functions
+// that are called or defined, among other words.
+std::set<std::string> called_names(const SourceFile& file);
 
 // A class, struct or union with a body: its first line, and how many data members it declares.
 // Those of its bases and of types within it are not its own; static ones are nobody's.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <sstream>
 
 #include "tests/tidy/rules.h"
@@ -73,6 +74,13 @@ TEST(Tidy, TheTreeKeepsTheRules) {
   const std::vector<SourceFile> files = tree();
   ASSERT_GT(files.size(), 100u) << "the tree is not where the test looks: " << LFARM_SOURCE_DIR;
   Violations all = folder_sizes(files);
+  std::map<std::string, std::vector<SourceFile>> folders;
+  for (const SourceFile& file : files) {
+    if (file.path.ends_with(".cc")) folders[fs::path(file.path).parent_path()].push_back(file);
+  }
+  for (const auto& [folder, sources] : folders) {
+    append(all, distinct_names(sources, lists_beside(sources.front().path)));
+  }
   for (const SourceFile& file : files) {
     append(all, words(file));
     append(all, named_files(file, [](const std::string& path) {
@@ -245,6 +253,41 @@ TEST(Tidy, MembersAreBounded) {
   };
   EXPECT_EQ(members(with(15)).size(), 0u);
   EXPECT_EQ(members(with(16)).size(), 1u);
+}
+
+TEST(Tidy, SourcesCompiledTogetherHaveDistinctNames) {
+  const std::string local =
+      "namespace n {\n"
+      "namespace {\n"
+      "template <class T, class = std::function<void(T)>>\n"
+      "std::vector<T> f(T x) {\n"
+      "  return g(x.size(), std::max(x));\n"
+      "}\n"
+      "struct S {\n"
+      "  int member() { return 1; }\n"
+      "};\n"
+      "int S::late() { return 1; }\n"
+      "bool operator<(const S& a, const S& b) { return true; }\n"
+      "}  // namespace\n"
+      "int shared() { return 1; }\n"
+      "}\n";
+  const auto sources = [&](const std::string& body) {
+    return std::vector<SourceFile>{sample("a/b/x.cc", local),
+                                   sample("a/b/y.cc", "int h(S s) { return " + body + "; }")};
+  };
+  const auto count = [&](const std::string& body, const std::string& lists) {
+    return distinct_names(sources(body), "lfarm_component(a/b\n  HEADERS x.h\n  " + lists + ")")
+        .size();
+  };
+  EXPECT_EQ(count("f(2)", "SOURCES x.cc y.cc"), 1u);
+  EXPECT_EQ(count("f(2)", "SOURCES x.cc y.cc\n  PUBLIC a/c"), 1u);
+  EXPECT_EQ(count("f(2)", "SOURCES x.cc y.cc\n  APART y.cc"), 0u);
+  EXPECT_EQ(count("f(2)", "SOURCES x.cc\n  LIBRARIES y)\nadd_library(l SOURCES y.cc"), 0u);
+  EXPECT_EQ(count("s.f(2) + m::f(2)", "SOURCES x.cc y.cc"), 0u);
+  EXPECT_EQ(count("member() + late() + shared()", "SOURCES x.cc y.cc"), 0u);
+  // A definition looks like a call.
+  const std::vector<SourceFile> both = {sample("a/b/x.cc", local), sample("a/b/y.cc", local)};
+  EXPECT_EQ(distinct_names(both, "lfarm_component(a/b SOURCES x.cc y.cc)").size(), 2u);
 }
 
 TEST(Tidy, WordsOfUnfinishedWorkAreRefused) {

@@ -50,8 +50,8 @@ Status PlannedPrograms::load_families(const std::string& model,
     LFARM_RETURN_IF_ERROR(check(roles));
   }
   for (size_t family = 0; family < families_.size(); ++family) {
-    LFARM_ASSIGN_OR_RETURN(std::vector<ModelPart> parts, parts_of(families_[family].model));
-    for (ModelPart& part : parts) parts_.push_back({std::move(part), family, {}, {}});
+    LFARM_ASSIGN_OR_RETURN(std::vector<WidthPart> parts, parts_of(families_[family].model));
+    for (WidthPart& part : parts) parts_.push_back({std::move(part), family, {}, {}});
     if (family == 0) continue;
     // Gigabytes are compared while plans are made.
     families_[family].equal = std::async(

@@ -38,7 +38,7 @@ class PlannedPrograms {
 
  private:
   struct Part {
-    ModelPart model;
+    WidthPart model;
     size_t family = 0;  // the archive that it is of
     std::shared_future<common::Result<CompiledPlan>> plan;
     std::optional<size_t> instance;  // in state_

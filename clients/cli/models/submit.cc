@@ -184,7 +184,7 @@ common::Status keep_course(const SubmitOptions& options, const Outcome& outcome,
   if (pulled.facts.job_id == 0) return {};
   auto trace = source->trace(pulled.facts.job_id);
   if (!trace.ok()) return {};  // a farm may keep none
-  FoundPlan found;
+  TracedPlan found;
   // Parts of a model's sizes are searches of their own.
   std::string name = record.sizes.empty()
                          ? record.model

@@ -5,11 +5,12 @@
 #include "clients/pt2/aten/operators.h"
 #include "clients/pt2/aten/translate_math.h"
 #include "common/base/contains.h"
+#include "common/ir/expr/index.h"
 
 namespace clients {
 namespace {
 
-size_t at(int axis) { return static_cast<size_t>(axis); }
+using common::at;
 
 std::vector<NodeId> in_result_dtype(Context& c, std::string_view name) {
   std::vector<NodeId> parts = c.tensors(name);

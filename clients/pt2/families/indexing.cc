@@ -4,13 +4,13 @@
 #include "clients/pt2/aten/operators.h"
 #include "clients/pt2/aten/translate_math.h"
 #include "clients/pt2/families/selection.h"
+#include "common/ir/expr/index.h"
 
 namespace clients {
 namespace {
 
+using common::at;
 using common::Coordinate;
-
-size_t at(int axis) { return static_cast<size_t>(axis); }
 
 // Shaped to broadcast against a value of `rank` axes, with its one axis at `axis`.
 NodeId on_axis(Context& c, NodeId vector, int axis, int rank) {

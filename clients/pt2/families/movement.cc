@@ -5,11 +5,12 @@
 #include "clients/pt2/aten/operators.h"
 #include "clients/pt2/aten/translate_math.h"
 #include "common/base/contains.h"
+#include "common/ir/expr/index.h"
 
 namespace clients {
 namespace {
 
-size_t at(int axis) { return static_cast<size_t>(axis); }
+using common::at;
 
 // Axes that the model sees: a complex tensor's last one is not among them.
 int logical_rank(Context& c, std::string_view name = "self") {

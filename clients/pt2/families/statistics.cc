@@ -4,11 +4,12 @@
 
 #include "clients/pt2/aten/operators.h"
 #include "clients/pt2/aten/translate_math.h"
+#include "common/ir/expr/index.h"
 
 namespace clients {
 namespace {
 
-size_t at(int axis) { return static_cast<size_t>(axis); }
+using common::at;
 
 // True where an element is among the test elements.
 void isin(Context& c) {

@@ -3,11 +3,12 @@
 
 #include "clients/pt2/aten/operators.h"
 #include "clients/pt2/aten/translate_math.h"
+#include "common/ir/expr/index.h"
 
 namespace clients {
 namespace {
 
-size_t at(int axis) { return static_cast<size_t>(axis); }
+using common::at;
 
 NodeId gradient_of(Context& c) {
   return c.tensor(c.has("grad_output") ? "grad_output" : c.has("grad_in") ? "grad_in" : "grad");

@@ -4,11 +4,12 @@
 #include "clients/pt2/images/pool.h"
 
 #include "clients/pt2/aten/operators.h"
+#include "common/ir/expr/index.h"
 
 namespace clients {
 namespace {
 
-size_t at(int axis) { return static_cast<size_t>(axis); }
+using common::at;
 
 std::vector<int> last(int rank, int count) {
   std::vector<int> axes;

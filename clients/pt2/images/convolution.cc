@@ -5,11 +5,12 @@
 
 #include "clients/pt2/aten/operators.h"
 #include "clients/pt2/images/window.h"
+#include "common/ir/expr/index.h"
 
 namespace clients {
 namespace {
 
-size_t at(int axis) { return static_cast<size_t>(axis); }
+using common::at;
 
 // Of the places o = place * stride + phase along one axis: the taps that a transposed convolution
 // reads, first + step * u for u < count, each at input place `place + shift - u * pace`.

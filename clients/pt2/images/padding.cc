@@ -3,11 +3,12 @@
 
 #include "clients/pt2/aten/operators.h"
 #include "clients/pt2/aten/translate_math.h"
+#include "common/ir/expr/index.h"
 
 namespace clients {
 namespace {
 
-size_t at(int axis) { return static_cast<size_t>(axis); }
+using common::at;
 
 // The element that an axis of n elements repeats at a position outside of it.
 Expr repeated(const std::string& mode, const Expr& position, const Expr& n) {

@@ -5,13 +5,11 @@
 #include <limits>
 
 #include "clients/pt2/aten/operators.h"
+#include "common/ir/expr/index.h"
 
 namespace clients {
-namespace {
 
-size_t at(int axis) { return static_cast<size_t>(axis); }
-
-}  // namespace
+using common::at;
 
 Pooling pooling(Context& c, int spatial, const Sizes& out) {
   Pooling p;

@@ -5,13 +5,13 @@
 
 #include "clients/pt2/aten/operators.h"
 #include "clients/pt2/aten/translate_math.h"
+#include "common/ir/expr/index.h"
 
 namespace clients {
 namespace {
 
+using common::at;
 using common::Coordinate;
-
-size_t at(int axis) { return static_cast<size_t>(axis); }
 
 // The factor that a spatial axis is said to grow by; empty when only the sizes tell.
 std::optional<double> factor_of(Context& c, size_t axis, size_t axes) {

@@ -4,13 +4,11 @@
 #include <algorithm>
 
 #include "clients/pt2/aten/operators.h"
+#include "common/ir/expr/index.h"
 
 namespace clients {
-namespace {
 
-size_t at(int axis) { return static_cast<size_t>(axis); }
-
-}  // namespace
+using common::at;
 
 std::vector<int64_t> per_axis(Context& c, std::string_view name, int spatial,
                               std::vector<int64_t> fallback) {

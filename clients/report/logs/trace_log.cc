@@ -72,7 +72,7 @@ void TraceReader::take_candidate(const Json& event, const Json& args) {
   add({{"kernel", text_in(args, "kernel")}, {"schedule", schedule}, {"ms", kernel_ns / kNsPerMs}});
 }
 
-Json head_line(const FoundPlan& found) {
+Json head_line(const TracedPlan& found) {
   Json line{{kSearchKind, found.head.name}};
   if (!found.head.machine.empty()) line["machine"] = found.head.machine;
   if (!found.head.device.empty()) line["device"] = found.head.device;
@@ -85,7 +85,7 @@ Json head_line(const FoundPlan& found) {
 
 }  // namespace
 
-Result<RunLog> log_of_trace(std::string_view trace, const FoundPlan& found) {
+Result<RunLog> log_of_trace(std::string_view trace, const TracedPlan& found) {
   RunLog log{found.head.at_ns,
              kSearchKind,
              found.head.name,

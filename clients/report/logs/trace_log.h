@@ -11,7 +11,7 @@
 namespace clients {
 
 // What the trace does not say.
-struct FoundPlan {
+struct TracedPlan {
   RunHead head;
   std::string plan;  // its id
   double best_ms = 0, baseline_ms = 0;
@@ -20,6 +20,6 @@ struct FoundPlan {
 // `trace`: of FarmClient::trace(). Its candidates, what it knew at times, and kernels with their
 // schedules as far as it tells of them; parse_search() reads the log. kCorrupt where the text is no
 // trace.
-common::Result<common::RunLog> log_of_trace(std::string_view trace, const FoundPlan& found);
+common::Result<common::RunLog> log_of_trace(std::string_view trace, const TracedPlan& found);
 
 }  // namespace clients

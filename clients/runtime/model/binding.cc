@@ -1,14 +1,11 @@
 #include "clients/runtime/model/binding.h"
 
+#include "common/ir/expr/index.h"
+
 namespace clients {
 
+using common::at;
 using common::OutputKind;
-
-namespace {
-
-size_t at(int position) { return static_cast<size_t>(position); }
-
-}  // namespace
 
 Binding::Binding(const Model& model) {
   user_of_.assign(model.graph.inputs.size(), -1);

@@ -6,14 +6,14 @@
 #include <string>
 
 #include "common/base/cat.h"
+#include "common/ir/expr/index.h"
 
 namespace clients {
 namespace {
 
+using common::at;
 using common::cat;
 using common::GraphOutput;
-
-size_t at(int64_t position) { return static_cast<size_t>(position); }
 
 template <class T>
 int64_t read(const common::TensorRef& tensor, int64_t position) {

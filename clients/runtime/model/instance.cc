@@ -8,12 +8,14 @@
 #include "clients/runtime/model/plan_instance.h"
 #include "clients/runtime/model/weights.h"
 #include "common/base/cat.h"
+#include "common/ir/expr/index.h"
 #include "common/process/processors.h"
 #include "common/runtime/interpreter/interpreter.h"
 
 namespace clients {
 namespace {
 
+using common::at;
 using common::cat;
 using common::Graph;
 using common::GraphInput;
@@ -22,8 +24,6 @@ using common::OutputKind;
 using common::Result;
 using common::Status;
 using common::TensorRef;
-
-size_t at(int position) { return static_cast<size_t>(position); }
 
 class ReferenceInstance final : public Instance {
  public:

@@ -3,9 +3,11 @@
 #include <algorithm>
 
 #include "common/base/cat.h"
+#include "common/ir/expr/index.h"
 
 namespace clients {
 
+using common::at;
 using common::cat;
 using common::GraphInput;
 using common::HostTensor;
@@ -15,8 +17,6 @@ using common::Status;
 using common::TensorRef;
 
 namespace {
-
-size_t at(int position) { return static_cast<size_t>(position); }
 
 // A stored tensor's elements in row-major order, in the archive's own memory where they lie so.
 Result<HostTensor> stored_content(const GraphInput& input, const StoredTensor& stored) {

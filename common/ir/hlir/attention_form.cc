@@ -6,6 +6,7 @@
 #include <set>
 
 #include "common/base/contains.h"
+#include "common/ir/expr/index.h"
 #include "common/ir/expr/with_indices.h"
 #include "common/ir/hlir/builder.h"
 
@@ -18,8 +19,6 @@ using Indices = std::vector<Expr>;
 constexpr int64_t kWidthMax = 1024;
 // Bodies are small; what is larger than this is no attention.
 constexpr size_t kVisitsMax = 2000;
-
-size_t at(int index) { return static_cast<size_t>(index); }
 
 bool is_elementwise(const Node& node) {
   return node.op == Op::kUnary || node.op == Op::kBinary || node.op == Op::kSelect ||

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/base/contains.h"
+#include "common/ir/expr/index.h"
 
 namespace common {
 namespace {
@@ -11,8 +12,6 @@ namespace {
 // of images and batches are often little more than multiples of 5.
 constexpr RegisterTile kMany[] = {{3, 8}, {3, 9}, {3, 7}, {4, 6}, {2, 12}, {1, 12}};
 constexpr RegisterTile kFew[] = {{2, 6}, {2, 5}, {3, 4}, {1, 8}};
-
-size_t at(int index) { return static_cast<size_t>(index); }
 
 // Work done per useful element when `size` is covered in steps of `step`.
 double waste(int64_t size, int64_t step) {

@@ -4,11 +4,10 @@
 
 #include "common/base/cat.h"
 #include "common/base/contains.h"
+#include "common/ir/expr/index.h"
 
 namespace common {
 namespace {
-
-size_t at(int axis) { return static_cast<size_t>(axis); }
 
 bool is_arithmetic(DType d) { return !is_half(d) && d != DType::kComplex64; }
 

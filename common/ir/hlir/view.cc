@@ -4,12 +4,11 @@
 
 #include "common/base/check.h"
 #include "common/base/contains.h"
+#include "common/ir/expr/index.h"
 #include "common/ir/expr/with_indices.h"
 
 namespace common {
 namespace {
-
-size_t at(int axis) { return static_cast<size_t>(axis); }
 
 Expr simplify_in(const Bounds& bounds, const Expr& expr) { return bounds.simplify(expr); }
 

@@ -2,12 +2,11 @@
 
 #include <algorithm>
 
+#include "common/ir/expr/index.h"
 #include "common/ir/hlir/sizes.h"
 
 namespace common {
 namespace {
-
-size_t at(int index) { return static_cast<size_t>(index); }
 
 // How many elements of each node its users ask for, at most all that it has.
 class Demand {

@@ -4,13 +4,10 @@
 #include <cstdint>
 
 #include "common/base/cat.h"
+#include "common/ir/expr/index.h"
 #include "common/ir/hlir/verify.h"
 
 namespace common {
-namespace {
-size_t at(int index) { return static_cast<size_t>(index); }
-}  // namespace
-
 bool symbols_in_scope(const Expr& e, size_t count) {
   bool ok = true;
   e.visit_vars([&](Var v) { ok = ok && v.kind == Var::Kind::kSymbol && at(v.id) < count; });

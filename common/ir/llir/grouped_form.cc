@@ -3,13 +3,12 @@
 #include <algorithm>
 
 #include "common/base/contains.h"
+#include "common/ir/expr/index.h"
 #include "common/ir/expr/with_indices.h"
 #include "common/ir/hlir/view.h"
 
 namespace common {
 namespace {
-
-size_t at(int index) { return static_cast<size_t>(index); }
 
 struct Element {
   NodeId node = 0;

@@ -6,6 +6,7 @@
 #include "common/base/cat.h"
 #include "common/base/check.h"
 #include "common/base/contains.h"
+#include "common/ir/expr/index.h"
 #include "common/ir/hlir/graph_hash.h"
 #include "common/ir/hlir/text.h"
 #include "common/ir/hlir/verify.h"
@@ -18,7 +19,6 @@ namespace common {
 namespace {
 constexpr std::array<std::string_view, kTemplateCount> kTemplateNames = {
     "loops", "tile", "scan", "scatter", "sort", "gemm", "attention", "fourier", "horizontal"};
-size_t at(int index) { return static_cast<size_t>(index); }
 
 std::string schedule_text(const Schedule& schedule) {
   std::string out;

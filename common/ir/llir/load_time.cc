@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "common/ir/expr/index.h"
+
 namespace common {
 namespace {
-
-size_t at(int index) { return static_cast<size_t>(index); }
 
 bool is_symbolic(const Expr& e) {
   bool found = false;

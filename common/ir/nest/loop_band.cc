@@ -5,6 +5,7 @@
 
 #include "common/base/cat.h"
 #include "common/ir/expr/bounds.h"
+#include "common/ir/expr/index.h"
 #include "common/ir/expr/with_indices.h"
 
 namespace common {
@@ -13,8 +14,6 @@ namespace {
 // Loops that take more to be seen through count nothing that a transformation makes.
 constexpr int kStepsMax = 200;
 constexpr int64_t kCountedMax = 1 << 20;
-
-size_t at(int index) { return static_cast<size_t>(index); }
 
 // A loop's index times an expression without indices.
 struct Stride {

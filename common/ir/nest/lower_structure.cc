@@ -5,13 +5,12 @@
 #include <map>
 
 #include "common/base/contains.h"
+#include "common/ir/expr/index.h"
 #include "common/ir/hlir/builder.h"
 
 namespace common {
 
 namespace {
-
-size_t at(int index) { return static_cast<size_t>(index); }
 
 // exp(x - m) / sum(exp(x - m)), or (x - m) - log(sum(exp(x - m))), with m the row's maximum.
 NodeId lower_softmax(GraphBuilder& b, NodeId x, const SoftmaxAttr& a) {

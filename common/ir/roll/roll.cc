@@ -2,6 +2,7 @@
 
 #include <unordered_map>
 
+#include "common/ir/expr/index.h"
 #include "common/ir/hlir/builder.h"
 #include "common/ir/roll/roll_fold.h"
 #include "common/ir/roll/roll_search.h"
@@ -15,8 +16,6 @@ Graph roll(const Graph& graph) {
 }
 
 namespace {
-
-size_t at(NodeId id) { return static_cast<size_t>(id); }
 
 // Copies `graph` into the builder with its inputs bound to `inputs`; returns the outputs' nodes.
 std::vector<NodeId> inline_graph(const Graph& graph, const std::vector<NodeId>& inputs,

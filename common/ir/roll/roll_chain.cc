@@ -6,11 +6,10 @@
 #include <utility>
 
 #include "common/base/hash64.h"
+#include "common/ir/expr/index.h"
 
 namespace common {
 namespace {
-
-size_t at(NodeId id) { return static_cast<size_t>(id); }
 
 // Numbers tuples of one arity.
 class TupleTable {

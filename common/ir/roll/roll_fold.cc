@@ -5,13 +5,12 @@
 #include <unordered_map>
 
 #include "common/base/hash64.h"
+#include "common/ir/expr/index.h"
 #include "common/ir/hlir/builder.h"
 #include "common/ir/roll/roll.h"
 
 namespace common {
 namespace {
-
-size_t at(NodeId id) { return static_cast<size_t>(id); }
 
 struct TupleHash {
   size_t operator()(const Tuple& tuple) const {

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "common/base/hash64.h"
+#include "common/ir/expr/index.h"
 #include "common/ir/hlir/text.h"
 
 namespace common {
@@ -24,8 +25,6 @@ constexpr int kColourRounds = 256;
 constexpr size_t kMaxPairs = 50'000;
 constexpr size_t kMaxPairsPerNode = 64;
 constexpr size_t kMaxChains = 32;
-
-size_t at(NodeId id) { return static_cast<size_t>(id); }
 
 uint64_t local_colour(const Node& node) {
   if (node.op == Op::kInput)

@@ -5,6 +5,7 @@
 
 #include "common/base/cat.h"
 #include "common/cost/operation_cost.h"
+#include "common/ir/expr/index.h"
 #include "common/ir/expr/with_indices.h"
 #include "common/lowering/text/c_text.h"
 #include "common/lowering/text/exact_bfloat16.h"
@@ -18,8 +19,6 @@ constexpr int64_t kMaxStatements = 20'000;
 constexpr int kMaxDepth = 2'000;
 // Stand for a row's steps in keys; no kernel has as many symbols.
 constexpr int kRowSymbol = 1 << 20;
-
-size_t at(int index) { return static_cast<size_t>(index); }
 
 // Instructions of a GPU beside one. Philox is ten rounds of two products.
 constexpr double kPhiloxInstructions = 40;

@@ -2,15 +2,10 @@
 
 #include <algorithm>
 
+#include "common/ir/expr/index.h"
 #include "common/lowering/text/view_inverse.h"
 
 namespace common {
-
-namespace {
-
-size_t at(int index) { return static_cast<size_t>(index); }
-
-}  // namespace
 
 NodeId only_contraction(const Graph& body) {
   NodeId found = -1;

@@ -3,13 +3,12 @@
 #include <functional>
 #include <optional>
 
+#include "common/ir/expr/index.h"
 #include "common/ir/hlir/builder.h"
 
 namespace common {
 
 namespace {
-
-size_t at(int index) { return static_cast<size_t>(index); }
 
 // Copies a body whose contraction gets other operands.
 class Rewriter {

@@ -5,6 +5,7 @@
 
 #include "common/base/cat.h"
 #include "common/cost/operation_cost.h"
+#include "common/ir/expr/index.h"
 #include "common/lowering/body/accumulation.h"
 #include "common/lowering/body/body_emitter.h"
 #include "common/lowering/text/c_text.h"
@@ -20,8 +21,6 @@ constexpr int64_t kWindowMax = 32;
 // Steps of a block, at both of its ends, in which views are expected to need their checks.
 constexpr double kBorderSteps = 2;
 constexpr const char* kVectorLoop = "LF_VECTOR_LOOP(0, 1)\n";
-
-size_t at(int index) { return static_cast<size_t>(index); }
 
 bool is_position(ReduceOp op) { return op == ReduceOp::kArgmax || op == ReduceOp::kArgmin; }
 

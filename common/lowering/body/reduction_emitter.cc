@@ -7,6 +7,7 @@
 #include "common/base/cat.h"
 #include "common/base/contains.h"
 #include "common/cost/operation_cost.h"
+#include "common/ir/expr/index.h"
 #include "common/ir/expr/with_indices.h"
 #include "common/lowering/body/dot_product.h"
 #include "common/lowering/body/folding.h"
@@ -25,8 +26,6 @@ constexpr double kBetterBlocks = 0.25;
 // Elements that one step of a dot product takes together, and of the shortest that is a call.
 constexpr int64_t kDotStep = 32;
 constexpr int64_t kDotLeast = 32;
-
-size_t at(int index) { return static_cast<size_t>(index); }
 
 ReducedLoops reduced_loops(const std::vector<int>& axes, const Shape& shape, bool flat) {
   ReducedLoops loops;

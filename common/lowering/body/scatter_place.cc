@@ -3,12 +3,11 @@
 #include <algorithm>
 
 #include "common/base/cat.h"
+#include "common/ir/expr/index.h"
 #include "common/ir/expr/with_indices.h"
 
 namespace common {
 namespace {
-
-size_t at(int index) { return static_cast<size_t>(index); }
 
 class PlaceEmitter {
  public:

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/base/cat.h"
+#include "common/ir/expr/index.h"
 #include "common/ir/expr/with_indices.h"
 #include "common/lowering/loops/late_reads.h"
 #include "common/lowering/text/c_text.h"
@@ -14,8 +15,6 @@ namespace {
 constexpr int64_t kUnitThreads = 128;
 constexpr int64_t kGroupThreads = 128;
 constexpr int64_t kWarp = 32;
-
-size_t at(int index) { return static_cast<size_t>(index); }
 
 }  // namespace
 

@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/ir/expr/index.h"
 #include "common/ir/expr/with_indices.h"
 
 namespace common {
 namespace {
-
-size_t at(NodeId id) { return static_cast<size_t>(id); }
 
 // Collects the nodes of one kind, inputs or reductions, that an element of a node is made of
 // directly. A node that several ways lead to counts once a position.

@@ -5,12 +5,11 @@
 #include "common/base/cat.h"
 #include "common/base/contains.h"
 #include "common/base/hash64.h"
+#include "common/ir/expr/index.h"
 #include "common/runtime/executor/executor_state.h"
 
 namespace common {
 namespace {
-
-size_t at(int index) { return static_cast<size_t>(index); }
 
 // What the executor needs beyond verify(): one buffer per output, and mutated inputs whose new
 // content is like the old.

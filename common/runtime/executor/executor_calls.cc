@@ -5,13 +5,13 @@
 
 #include "common/base/cat.h"
 #include "common/base/clock.h"
+#include "common/ir/expr/index.h"
 #include "common/plan/spare_memory.h"
 #include "common/runtime/tensor/tensor.h"
 
 namespace common {
 namespace {
 
-size_t at(int index) { return static_cast<size_t>(index); }
 size_t aligned(size_t bytes) {
   return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
 }

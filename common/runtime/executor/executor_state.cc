@@ -5,11 +5,10 @@
 #include "common/base/cat.h"
 #include "common/base/clock.h"
 #include "common/base/hash64.h"
+#include "common/ir/expr/index.h"
 
 namespace common {
 namespace {
-
-size_t at(int index) { return static_cast<size_t>(index); }
 
 // Size sets whose calls are kept ready; decoding loops alternate between few.
 constexpr size_t kBoundCallsMax = 8;

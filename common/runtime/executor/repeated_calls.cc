@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/base/contains.h"
+#include "common/ir/expr/index.h"
 #include "common/runtime/executor/executor_calls.h"
 
 namespace common {
@@ -17,7 +18,6 @@ constexpr size_t kRepetitionsMax = 16;
 constexpr size_t kPoolBytesMax = size_t{512} << 20;
 constexpr size_t kPoolAlignment = 256;
 
-size_t at(int index) { return static_cast<size_t>(index); }
 size_t aligned(size_t bytes) {
   return (bytes + kPoolAlignment - 1) / kPoolAlignment * kPoolAlignment;
 }

@@ -3,13 +3,12 @@
 #include <cmath>
 #include <optional>
 
+#include "common/ir/expr/index.h"
 #include "common/ir/hlir/builder.h"
 #include "common/runtime/tensor/synthetic.h"
 
 namespace common {
 namespace {
-
-size_t at(int64_t i) { return static_cast<size_t>(i); }
 
 // What one node's values should be.
 struct Wish {

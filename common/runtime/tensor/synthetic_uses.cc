@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <optional>
 
+#include "common/ir/expr/index.h"
 #include "common/runtime/tensor/synthetic.h"
 
 namespace common {
 namespace {
-
-size_t at(int64_t i) { return static_cast<size_t>(i); }
 
 constexpr int64_t kFar = int64_t{1} << 40;  // beyond any size; sums of a few stay in range
 

@@ -7,6 +7,7 @@
 
 #include "common/base/contains.h"
 #include "common/base/hash64.h"
+#include "common/ir/expr/index.h"
 #include "common/ir/hlir/builder.h"
 #include "common/ir/hlir/gemm_form.h"
 #include "common/ir/hlir/graph_hash.h"
@@ -18,13 +19,12 @@
 namespace coordinator {
 namespace {
 
+using common::at;
 using common::Graph;
 using common::GraphBuilder;
 using common::Node;
 using common::Op;
 using common::Template;
-
-size_t at(common::NodeId id) { return static_cast<size_t>(id); }
 
 class ProgramBuilder {
  public:

@@ -3,20 +3,20 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/ir/expr/index.h"
 #include "common/ir/hlir/fourier_form.h"
 #include "common/ir/llir/load_time.h"
 
 namespace coordinator {
 namespace {
 
+using common::at;
 using common::Graph;
 using common::Node;
 using common::Op;
 
 // More results in one loop crowd the registers.
 constexpr size_t kMostValues = 4;
-
-size_t at(common::NodeId id) { return static_cast<size_t>(id); }
 
 // Kernels of other templates write one value.
 bool is_plain(const Node& node) {

@@ -3,16 +3,16 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/ir/expr/index.h"
 #include "common/plan/run_memory.h"
 
 namespace coordinator {
 namespace {
 
+using common::at;
 using common::BufferKind;
 using common::Call;
 using common::Plan;
-
-size_t at(int index) { return static_cast<size_t>(index); }
 
 // Calls by their numbers in the plan, in an order that changes.
 class Order {

@@ -7,11 +7,13 @@
 #include <set>
 #include <utility>
 
+#include "common/ir/expr/index.h"
 #include "common/plan/run_memory.h"
 
 namespace coordinator {
 namespace {
 
+using common::at;
 using common::Buffer;
 using common::BufferKind;
 using common::Call;
@@ -25,8 +27,6 @@ constexpr size_t kChainMax = 24;
 constexpr size_t kKeptShare = 8;
 // Values that are moved from one use to another in all: bounds the time of a search's step.
 constexpr int kStepsMax = 5'000;
-
-size_t at(int index) { return static_cast<size_t>(index); }
 
 // One value that is to be computed again.
 struct Repetition {

@@ -3,12 +3,14 @@
 #include <map>
 
 #include "common/base/cat.h"
+#include "common/ir/expr/index.h"
 #include "common/ir/hlir/builder.h"
 #include "common/ir/hlir/graph_hash.h"
 
 namespace coordinator {
 namespace {
 
+using common::at;
 using common::Buffer;
 using common::BufferKind;
 using common::Graph;
@@ -16,8 +18,6 @@ using common::Node;
 using common::NodeId;
 using common::Op;
 using common::Program;
-
-size_t at(int index) { return static_cast<size_t>(index); }
 
 class Assembler {
  public:

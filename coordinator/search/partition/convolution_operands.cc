@@ -5,12 +5,14 @@
 #include <utility>
 
 #include "common/base/contains.h"
+#include "common/ir/expr/index.h"
 #include "common/ir/llir/load_time.h"
 #include "coordinator/search/partition/without_unused.h"
 
 namespace coordinator {
 namespace {
 
+using common::at;
 using common::attr;
 using common::contains;
 using common::ContractAttr;
@@ -23,8 +25,6 @@ using common::ViewAttr;
 
 constexpr uint32_t kAdded = 0xa0000000;
 constexpr int64_t kChunk = 8;  // elements of 16 bytes
-
-size_t at(int index) { return static_cast<size_t>(index); }
 
 class Arranger {
  public:

@@ -4,12 +4,13 @@
 #include <optional>
 #include <vector>
 
+#include "common/ir/expr/index.h"
 #include "coordinator/search/partition/attention_memo.h"
 #include "coordinator/search/partition/materialisation.h"
 
 namespace coordinator {
 
-inline size_t at(common::NodeId id) { return static_cast<size_t>(id); }
+using common::at;
 
 inline bool is_elementwise(const common::Node& node) { return common::is_elementwise(node.op); }
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/base/contains.h"
+#include "common/ir/expr/index.h"
 #include "common/ir/hlir/sizes.h"
 #include "common/ir/hlir/tile_form.h"
 #include "common/ir/llir/fallback_form.h"
@@ -17,6 +18,7 @@
 namespace coordinator {
 namespace {
 
+using common::at;
 using common::attr;
 using common::contains;
 using common::ContractAttr;
@@ -34,8 +36,6 @@ constexpr int64_t kPanelBytes = 64;  // a vector of the widest kind
 constexpr int64_t kFewRows = 4;      // with so few, a matrix is best read as it lies
 constexpr uint32_t kAdded = 0x80000000;
 constexpr uint32_t kShort = 0xc0000000;
-
-size_t at(common::NodeId id) { return static_cast<size_t>(id); }
 
 // A matrix and its panels, as views of each other.
 struct Panels {

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "common/ir/expr/index.h"
 #include "common/ir/hlir/builder.h"
 #include "common/ir/hlir/text.h"
 #include "common/ir/llir/load_time.h"
@@ -11,13 +12,12 @@
 namespace coordinator {
 namespace {
 
+using common::at;
 using common::Graph;
 using common::GraphBuilder;
 using common::Node;
 using common::NodeId;
 using common::Op;
-
-size_t at(NodeId id) { return static_cast<size_t>(id); }
 
 // Which values depend on weights alone, loops included.
 struct LoadTimeFlow {

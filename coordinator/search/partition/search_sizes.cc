@@ -5,10 +5,12 @@
 #include <span>
 
 #include "common/base/contains.h"
+#include "common/ir/expr/index.h"
 
 namespace coordinator {
 namespace {
 
+using common::at;
 using common::Graph;
 using common::Node;
 using common::Op;
@@ -25,8 +27,6 @@ constexpr double kReferenceWorkMax = 8e9;
 // Primes, so that a loop that is cut has a ragged end, whatever the step.
 constexpr int64_t kLargePrimes[] = {2039, 1021, 509};
 constexpr int64_t kSmallPrimes[] = {197, 131, 67};
-
-size_t at(common::NodeId id) { return static_cast<size_t>(id); }
 
 // The product that the node sums up, through views, where nothing else reads it: it is not stored.
 std::optional<common::NodeId> summed_product(const Graph& graph, const Node& node,

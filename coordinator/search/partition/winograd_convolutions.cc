@@ -8,12 +8,14 @@
 #include <vector>
 
 #include "common/base/contains.h"
+#include "common/ir/expr/index.h"
 #include "coordinator/rules/matching/winograd_form.h"
 #include "coordinator/search/partition/without_unused.h"
 
 namespace coordinator {
 namespace {
 
+using common::at;
 using common::attr;
 using common::BinaryOp;
 using common::contains;
@@ -30,8 +32,6 @@ using common::WindowAxis;
 
 constexpr uint32_t kAdded = 0x04000000;
 constexpr uint32_t kPartBits = 5;
-
-size_t at(int64_t index) { return static_cast<size_t>(index); }
 
 // A value and the label of each of its axes.
 struct Labelled {

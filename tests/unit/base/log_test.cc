@@ -152,10 +152,12 @@ TEST(LogLevels, AFilesPathIsTakenFromTheRoot) {
   ::setenv("LFARM_LOGS", "session", 1);
   log_init("test", LogLevel::kWarning, LogFormat::kText);
   log_info("shown", {}, here.c_str());
+  log_info("joined", {}, "include/lfarm_clients_runtime/clients/runtime/session.cc");
   log_info("hidden", {}, __FILE__);
   ::unsetenv("LFARM_LOGS");
   std::string text = testing::internal::GetCapturedStderr();
   EXPECT_NE(text.find("shown"), std::string::npos) << text;
+  EXPECT_NE(text.find("joined"), std::string::npos) << text;
   EXPECT_EQ(text.find("hidden"), std::string::npos) << text;
 }
 

@@ -267,7 +267,7 @@ TEST(Searches, AreMadeOfTraces) {
        "kernel_ns":1000000,"schedule":{"mr":6}}},
       {"name":"candidate 2","cat":"candidate","ph":"X","ts":1e6,"dur":5e5,"args":{"candidate":2,
        "region":-1,"origin":"plain","outcome":"crash","measured_ns":0}}]})";
-  FoundPlan found;
+  TracedPlan found;
   found.head = {"mlp", "host", "cpu", "", kNow};
   found.plan = "abc";
   found.best_ms = 1;

@@ -3,10 +3,12 @@
 #include <algorithm>
 
 #include "common/base/contains.h"
+#include "common/ir/expr/index.h"
 #include "common/lowering/text/c_text.h"
 
 namespace worker {
 
+using common::at;
 using common::BodyEmitter;
 using common::c_cast;
 using common::CodeValue;
@@ -17,12 +19,6 @@ using common::Indices;
 using common::LabelIndices;
 using common::NodeId;
 using common::unfold;
-
-namespace {
-
-size_t at(int index) { return static_cast<size_t>(index); }
-
-}  // namespace
 
 AttentionOperands::AttentionOperands(const common::Graph& body, const common::AttentionForm& form,
                                      const CodeWriter& writer)

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/base/cat.h"
+#include "common/ir/expr/index.h"
 #include "common/ir/llir/scatter_form.h"
 #include "common/lowering/body/scatter_place.h"
 #include "common/lowering/body/unit_loop.h"
@@ -11,6 +12,7 @@
 
 namespace worker {
 
+using common::at;
 using common::BodyEmitter;
 using common::c_cast;
 using common::c_suffix;
@@ -43,8 +45,6 @@ using common::UnitLoop;
 using common::Var;
 
 namespace {
-
-size_t at(int index) { return static_cast<size_t>(index); }
 
 // What the three templates share: one output node, a writer, an emitter, loops.
 class OrderedEmitter {

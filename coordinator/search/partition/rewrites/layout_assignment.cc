@@ -7,12 +7,14 @@
 #include <vector>
 
 #include "common/base/contains.h"
+#include "common/ir/expr/index.h"
 #include "common/ir/hlir/builder.h"
 #include "coordinator/search/partition/rewrites/product_sum.h"
 
 namespace coordinator {
 namespace {
 
+using common::at;
 using common::attr;
 using common::Expr;
 using common::Node;
@@ -22,8 +24,6 @@ using common::ReduceAttr;
 using common::ReduceOp;
 using common::View;
 using common::ViewAttr;
-
-size_t at(int32_t id) { return static_cast<size_t>(id); }
 
 // The axes that a reduction keeps, in order.
 std::vector<int> kept_axes(const Node& operand, const std::vector<int>& reduced) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/base/contains.h"
+#include "common/ir/expr/index.h"
 #include "common/ir/expr/with_indices.h"
 #include "common/ir/hlir/builder.h"
 #include "coordinator/search/partition/rewrites/product_sum.h"
@@ -18,6 +19,7 @@
 namespace coordinator {
 namespace {
 
+using common::at;
 using common::attr;
 using common::Expr;
 using common::ExprKind;
@@ -28,8 +30,6 @@ using common::Op;
 using common::ReduceAttr;
 using common::View;
 using common::ViewAttr;
-
-size_t at(int32_t id) { return static_cast<size_t>(id); }
 
 bool is_reduction(const Node& node) {
   if (node.op != Op::kReduce) return false;

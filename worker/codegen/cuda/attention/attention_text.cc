@@ -2,6 +2,7 @@
 
 #include "common/base/cat.h"
 #include "common/base/divide_up.h"
+#include "common/ir/expr/index.h"
 #include "common/lowering/body/function_body.h"
 #include "common/lowering/body/plain_read.h"
 #include "common/lowering/text/c_text.h"
@@ -9,6 +10,7 @@
 
 namespace worker {
 
+using common::at;
 using common::AttentionForm;
 using common::c_literal;
 using common::c_suffix;
@@ -25,8 +27,6 @@ using common::Indices;
 namespace {
 
 constexpr int64_t kStoresUnrolled = 16;
-
-size_t at(int index) { return static_cast<size_t>(index); }
 
 }  // namespace
 
