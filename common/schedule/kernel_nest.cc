@@ -73,10 +73,15 @@ bool is_wide_attention(const Kernel& kernel) {
   return bytes > kBytes || width > kWidth;
 }
 
+// Whether the template computes the whole body on such a machine.
+bool holds(const Kernel& kernel, const GpuMachine& machine) {
+  return template_holds(kernel) || (warpgroups_multiply(machine.target) && warpgroups_hold(kernel));
+}
+
 Result<std::optional<LoopNest>> gpu_nest(const Kernel& kernel, const GpuMachine& machine) {
   bool is_structured = kernel.form == Template::kTile || kernel.form == Template::kAttention;
   bool has_loops = kernel.form == Template::kLoops || kernel.form == Template::kFourier ||
-                   (is_structured && !template_holds(kernel)) || is_wide_attention(kernel) ||
+                   (is_structured && !holds(kernel, machine)) || is_wide_attention(kernel) ||
                    (kernel.form == Template::kScatter && is_looped_scatter(kernel, 0));
   if (!has_loops) return std::optional<LoopNest>();
   Schedule schedule = kernel.form == Template::kLoops ? kernel.schedule : Schedule();

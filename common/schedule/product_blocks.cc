@@ -61,10 +61,11 @@ double stage_bytes(const ProductBlock& block) {
 double patch_bytes(const ProductBlock& block) { return number(block.patch * kStepDepth) * kHalf; }
 
 double shared_bytes(const ProductBlock& block) {
-  return number(kOtherBytes) +
+  const double sums = number(block.rows * (block.columns + kPad) * block.sum_bytes);
+  return number(kOtherBytes) + (block.is_pair ? sums : 0) +
          std::max(
              number(block.stages) * stage_bytes(block) + number(block.patches) * patch_bytes(block),
-             number(block.rows * (block.columns + kPad) * block.sum_bytes));
+             sums);
 }
 
 int64_t threads_of(const ProductBlock& block) {
@@ -131,7 +132,9 @@ int64_t used_depth(const TileShape& shape) {
   return std::min(kStepDepth, divide_up(divide_up(shape.steps, shape.taps), kDeep) * kDeep);
 }
 
+// The products of a pair are not shared.
 bool may_split(const std::vector<WeightedTile>& shapes, const ProductBlock& block) {
+  if (block.is_pair) return block.splits == 1;
   return block.splits == 1 ||
          std::all_of(shapes.begin(), shapes.end(), [&](const WeightedTile& each) {
            return steps_of(each.shape) >= kPartSteps * block.splits;
@@ -214,6 +217,7 @@ std::vector<ProductBlock> blocks_of(const std::vector<WeightedTile>& shapes,
     block.sum_bytes = 0;
     for (const WeightedTile& each : shapes) {
       block.sum_bytes = std::max(block.sum_bytes, each.shape.sum_bytes);
+      block.is_pair = block.is_pair || each.shape.is_pair;
       parts = std::max(parts, steps_of(each.shape) / each.shape.taps);
     }
     block.patch = wish.has_patches && !block.is_beside ? patch_of(shapes, block) : 0;
@@ -277,16 +281,18 @@ GpuKernelFacts product_facts(const TileShape& shape, const ProductBlock& block,
   // Boxes are written once; each warpgroup reads its rows and all columns. Sums go through it, too.
   // Pixels of a patch that lie two apart meet half of the banks.
   const double turns = block.patch > 0 ? number(std::gcd(shape.grid->axes[0].step, kPatchRows)) : 1;
+  const double exchanges = block.is_pair ? 2 : 1;
   const double product_bytes = groups * (number(kGroupRows) * turns + columns) * depth * kHalf;
   f.shared_bytes_moved = f.blocks * steps * (stage_bytes(block) + product_bytes) +
                          f.blocks * patches * patch_bytes(block) +
-                         number(tiles) * 2 * elements * number(shape.sum_bytes);
+                         number(tiles) * exchanges * 2 * elements * number(shape.sum_bytes);
   f.in_flight_bytes =
       (number(block.stages) * stage_bytes(block) + number(block.patches) * patch_bytes(block)) /
       f.block_threads;
   f.wait_clocks = kBeginClocks + std::max(operations / kOperationsPerClock,
                                           steps * kBoxClocks / number(block.stages));
   if (block.cluster > 1) f.wait_clocks += kMeetClocks;
+  if (block.is_pair) f.wait_clocks += columns / 8 * kLeaveClocks;
   // With room for one patch, the next is asked for when the last tap has read it.
   if (block.patches == 1) {
     f.wait_clocks += (patches - 1) * (kBoxClocks + patch_bytes(block) / kCacheBytesPerClock);
@@ -323,7 +329,8 @@ ProductBlock product_block(const std::vector<WeightedTile>& shapes, const Produc
   for (ProductBlock block : blocks_of(shapes, wish)) {
     for (int64_t splits : kSplits) {
       block.splits = splits;
-      if (wish.splits == 0 ? !may_split(shapes, block) : splits != wish.splits) continue;
+      const bool is_asked = wish.splits != 0 && !block.is_pair;
+      if (is_asked ? splits != wish.splits : !may_split(shapes, block)) continue;
       for (int64_t stages : stages_of(shapes, block)) {
         block.stages = stages;
         if (!has_room(block)) continue;
@@ -340,6 +347,9 @@ ProductBlock product_block(const std::vector<WeightedTile>& shapes, const Produc
 
 std::optional<ProductBlock> quicker_product_block(const std::vector<WeightedTile>& shapes,
                                                   const ProductWish& wish, int64_t processors) {
+  if (!shapes.empty() && shapes.front().shape.is_pair) {
+    return product_block(shapes, wish, processors);
+  }
   const GpuMachine machine = machine_of_blocks(processors);
   const TileBlocks warps = tile_blocks(shapes, {0, 0, wish.splits}, processors);
   const ProductBlock block = product_block(shapes, wish, processors);

@@ -23,6 +23,9 @@ struct ProductBlock {
   // memory. 0: each tap copies its pixels.
   int64_t patch = 0, patches = 0;
   int64_t sum_bytes = 4;  // of a sum on its way through shared memory to the thread that stores it
+  // Whether it computes two products (TileShape::is_pair): the first one's sums stay in shared
+  // memory beside the stages.
+  bool is_pair = false;
   // Blocks of a cluster lie below each other and copy the right operand together, or beside each
   // other and copy the left one together.
   bool is_beside = false;
@@ -72,7 +75,7 @@ ProductBlock product_block(const std::vector<WeightedTile>& shapes, const Produc
                            int64_t processors);
 
 // That block where it takes less than the blocks of single warps which tile_blocks() chooses with
-// the wished splits; else none.
+// the wished splits; else none. Always that of pairs, which single warps do not compute.
 std::optional<ProductBlock> quicker_product_block(const std::vector<WeightedTile>& shapes,
                                                   const ProductWish& wish, int64_t processors);
 

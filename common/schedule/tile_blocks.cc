@@ -182,14 +182,33 @@ TileBlocks tile_blocks(const std::vector<WeightedTile>& shapes, const TileWish& 
   return best;
 }
 
-std::optional<std::vector<WeightedTile>> priced_tiles(const Contraction& contraction) {
+namespace {
+
+// Of what tile_shape() takes, whose sizes are over `symbols`.
+template <class Product>
+std::optional<std::vector<WeightedTile>> tiles_of(const Product& product,
+                                                  const std::vector<SymbolRange>& symbols) {
   std::vector<WeightedTile> shapes;
-  for (const WeightedSizes& each : priced_sizes(contraction.body().symbols)) {
-    auto shape = tile_shape(contraction, each.sizes);
+  for (const WeightedSizes& each : priced_sizes(symbols)) {
+    auto shape = tile_shape(product, each.sizes);
     if (!shape) return std::nullopt;
     shapes.push_back({*shape, each.weight});
   }
   return shapes;
+}
+
+}  // namespace
+
+std::optional<std::vector<WeightedTile>> priced_tiles(const Contraction& contraction) {
+  return tiles_of(contraction, contraction.body().symbols);
+}
+
+std::optional<std::vector<WeightedTile>> priced_tiles(const PairedProducts& pair) {
+  return tiles_of(pair, pair.body.symbols);
+}
+
+std::optional<std::vector<WeightedTile>> priced_tiles(const Graph& body) {
+  return tiles_of(body, body.symbols);
 }
 
 std::optional<TileBlocks> tile_blocks(const Contraction& contraction, const TileWish& wish,
@@ -197,12 +216,6 @@ std::optional<TileBlocks> tile_blocks(const Contraction& contraction, const Tile
   auto shapes = priced_tiles(contraction);
   if (!shapes) return std::nullopt;
   return tile_blocks(*shapes, wish, processors);
-}
-
-std::optional<std::vector<WeightedTile>> priced_tiles(const Graph& body) {
-  auto narrow = tile_body(body);
-  if (!narrow) return std::nullopt;
-  return priced_tiles(Contraction(*narrow, only_contraction(*narrow)));
 }
 
 }  // namespace common

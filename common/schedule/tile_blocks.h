@@ -40,6 +40,7 @@ struct WeightedTile {
 
 // Of a contraction over the priced_sizes() of its symbols; empty where tile_shape() is.
 std::optional<std::vector<WeightedTile>> priced_tiles(const Contraction& contraction);
+std::optional<std::vector<WeightedTile>> priced_tiles(const PairedProducts& pair);
 // The same of a kernel's body as it is before it is lowered.
 std::optional<std::vector<WeightedTile>> priced_tiles(const Graph& body);
 // The machine by whose rates blocks are compared, with `processors` multiprocessors: rates of one

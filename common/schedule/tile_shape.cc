@@ -20,18 +20,18 @@ constexpr double kLoad = 3, kFunction = 20, kDivision = 10, kSimple = 1;
 constexpr int64_t kChunk = 8;          // elements of 16 bytes
 constexpr int64_t kStepChannels = 64;  // of a step of blocks that keep patches
 
-// Adds up what an element of a node takes, down to inputs and to the contraction.
+// Adds up what an element of a node takes, down to inputs and to contractions.
 class Count {
  public:
   // `columns`: of the product, where elements of results are counted; 0: of an operand.
-  Count(const Graph& body, NodeId product, const std::vector<int64_t>& symbols, double columns = 0)
-      : body_(body), product_(product), symbols_(symbols), columns_(columns) {}
+  Count(const Graph& body, const std::vector<int64_t>& symbols, double columns = 0)
+      : body_(body), symbols_(symbols), columns_(columns) {}
 
   // A value that several nodes read at the same place is computed once; `place` names the last node
   // that changed it.
   void add(NodeId id, NodeId place, double times) {
-    if (id == product_ || !seen_.insert({id, place}).second) return;
     const Node& node = body_.node(id);
+    if (node.op == Op::kContract || !seen_.insert({id, place}).second) return;
     switch (node.op) {
       case Op::kConstant:
       case Op::kIota:
@@ -87,7 +87,6 @@ class Count {
   }
 
   const Graph& body_;
-  NodeId product_;
   const std::vector<int64_t>& symbols_;
   double columns_;
   std::set<std::pair<NodeId, NodeId>> seen_;
@@ -155,12 +154,12 @@ std::optional<TileShape> tile_shape(const Contraction& c, const std::vector<int6
     TileOperand& operand = side == Side::kLeft ? shape.left : shape.right;
     operand.is_copied = c.reads_chunks(side, c.runs_along_k(side), kChunk);
     if (operand.is_copied) continue;
-    Count count(c.body(), c.id(), symbols);
+    Count count(c.body(), symbols);
     count.add(c.operand(side), -1, 1);
     operand.element = count.work();
     if (side == Side::kLeft) operand.element.load_bytes *= inside;
   }
-  Count count(c.body(), c.id(), symbols, static_cast<double>(shape.columns));
+  Count count(c.body(), symbols, static_cast<double>(shape.columns));
   shape.result_bytes = 0;
   for (const GraphOutput& output : c.body().outputs) {
     count.add(output.node, -1, 1);
@@ -171,17 +170,25 @@ std::optional<TileShape> tile_shape(const Contraction& c, const std::vector<int6
   return shape;
 }
 
-std::optional<Graph> tile_body(const Graph& body) {
-  Graph lowered = lower_structure(body, Kept::kContractions);
-  NodeId product = only_contraction(lowered);
-  if (product < 0 || has_row_order(lowered.node(product))) return std::nullopt;
-  return with_half_operands(lowered, product);
+std::optional<TileShape> tile_shape(const PairedProducts& pair,
+                                    const std::vector<int64_t>& symbols) {
+  auto first = tile_shape(Contraction(pair.body, pair.first), symbols);
+  auto shape = tile_shape(Contraction(pair.body, pair.second), symbols);
+  if (!first || !shape) return std::nullopt;
+  shape->steps += first->steps;
+  shape->has_windows = shape->has_windows || first->has_windows;
+  shape->is_pair = true;
+  return shape;
 }
 
 std::optional<TileShape> tile_shape(const Graph& body, const std::vector<int64_t>& symbols) {
-  auto narrow = tile_body(body);
-  if (!narrow) return std::nullopt;
-  return tile_shape(Contraction(*narrow, only_contraction(*narrow)), symbols);
+  Graph lowered = lower_structure(body, Kept::kContractions);
+  if (has_row_order(lowered)) return std::nullopt;
+  if (auto pair = paired_products(lowered)) return tile_shape(*pair, symbols);
+  NodeId product = only_contraction(lowered);
+  if (product < 0) return std::nullopt;
+  const Graph narrow = with_half_operands(lowered, product);
+  return tile_shape(Contraction(narrow, only_contraction(narrow)), symbols);
 }
 
 }  // namespace common

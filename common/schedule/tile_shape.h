@@ -8,6 +8,7 @@
 
 #include "common/lowering/body/contraction.h"
 #include "common/lowering/body/window_operand.h"
+#include "common/schedule/template_fit.h"
 
 namespace common {
 
@@ -33,6 +34,9 @@ struct TileShape {
   // Whether rows are windows of images that do not lie side by side, so that boxes of them go to
   // one block alone.
   bool has_windows = false;
+  // Whether `steps` are those of two products, the first one's sums being kept until the second
+  // one's are there.
+  bool is_pair = false;
   TileOperand left, right;
   ElementWork result;  // beside the sum itself
   double result_bytes = 4;
@@ -45,14 +49,12 @@ bool suits_tensor_cores(const Contraction& contraction, Side few);
 // Whether the side has few rows or columns (a constant): reading the other side is what counts.
 bool is_few(const Contraction& contraction, Side side);
 
-// The one contraction of a kernel's body that is not yet lowered, with operands as narrow as they
-// are stored; empty where there is none.
-std::optional<Graph> tile_body(const Graph& body);
-
 // Of a contraction whose operands are of one half type, neither of them of few rows; else empty.
 std::optional<TileShape> tile_shape(const Contraction& contraction,
                                     const std::vector<int64_t>& symbols);
-// Of a kernel's body as it is before it is lowered.
+std::optional<TileShape> tile_shape(const PairedProducts& pair,
+                                    const std::vector<int64_t>& symbols);
+// Of a kernel's body as it is before it is lowered, with one contraction or a pair.
 std::optional<TileShape> tile_shape(const Graph& body, const std::vector<int64_t>& symbols);
 
 }  // namespace common

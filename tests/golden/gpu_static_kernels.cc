@@ -185,6 +185,32 @@ Graph product_and_residual(int64_t rows, int64_t columns, int64_t depth) {
   return b.finish();
 }
 
+// What ends the block of a residual network that halves 32 images: its last product and that of its
+// shortcut, every second pixel of the block's input, each with a scale and rounded.
+Graph paired_products(int64_t size, int64_t columns, int64_t depth, int64_t other_depth) {
+  GraphBuilder b;
+  auto i = [](int axis) { return Expr::index(axis); };
+  auto scaled = [&](NodeId x, int64_t channels) {
+    NodeId y = b.raw({Op::kContract,
+                      kWide,
+                      {32, size, size, columns},
+                      {x, input(b, kHalf, {columns, channels})},
+                      ContractAttr{{0, 1, 2, 3}, {4, 3}, {0, 1, 2, 4}}});
+    y = b.cast(b.cast(y, kHalf), kWide);
+    y = b.binary(BinaryOp::kMul, y, input(b, kWide, {columns}));
+    y = b.binary(BinaryOp::kAdd, y, input(b, kWide, {columns}));
+    return b.cast(b.cast(y, kHalf), kWide);
+  };
+  NodeId x = input(b, kHalf, {32, size, size, depth});
+  NodeId images = input(b, kHalf, {32, 2 * size, 2 * size, other_depth});
+  View every_second{
+      {32, size, size, other_depth}, {i(0), i(1) * Expr(2), i(2) * Expr(2), i(3)}, {}, 0};
+  NodeId y =
+      b.binary(BinaryOp::kAdd, scaled(x, depth), scaled(b.view(images, every_second), other_depth));
+  b.output(b.cast(b.binary(BinaryOp::kMax, y, b.scalar(kWide, 0)), kHalf));
+  return b.finish();
+}
+
 // Of 32 images, the first pool of a residual network.
 Graph max_pool(int64_t size, int64_t channels) {
   GraphBuilder b;
@@ -271,6 +297,7 @@ std::vector<NamedKernel> gpu_kernels() {
   add("convolution_of_512", Template::kTile, convolution(7, 512, 512, 1));
   add("convolution_two_apart", Template::kTile, convolution(28, 256, 256, 2));
   add("product_and_residual", Template::kTile, product_and_residual(25088, 512, 128));
+  add("paired_products", Template::kTile, paired_products(28, 512, 128, 256));
   add("first_pool", Template::kLoops, max_pool(112, 64));
   // Of a prompt of 2,048 tokens to Qwen3 30B-A3B.
   add("experts_gate_and_up", Template::kTile, experts(2048, 8, 1536, 2048));

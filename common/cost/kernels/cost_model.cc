@@ -43,7 +43,8 @@ void as_generated(const Kernel& kernel, const GpuMachine& machine, bool is_copie
   std::optional<ProductBlock> block;
   if (may_group && values.units == TileUnits::kQuicker) {
     block = quicker_product_block(*shapes, values.product, processors);
-  } else if (may_group && values.units == TileUnits::kWarpgroups) {
+  } else if (may_group &&
+             (values.units == TileUnits::kWarpgroups || shapes->front().shape.is_pair)) {
     block = product_block(*shapes, values.product, processors);
   }
   values.units = block ? TileUnits::kWarpgroups : TileUnits::kWarps;

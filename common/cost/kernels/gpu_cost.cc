@@ -162,17 +162,17 @@ TileShape copied_tile(const KernelProfile& profile) {
   return shape;
 }
 
+bool is_pair(const KernelProfile& profile) { return profile.tile && profile.tile->is_pair; }
+
 // The blocks of warpgroups that multiply all of them; empty where none do.
 std::optional<ProductBlock> product_block_of(Template form,
                                              std::span<const WeightedProfile> profiles,
                                              const GpuMachine& machine,
                                              const BlockSchedule& schedule) {
-  if (form != Template::kTile || !warpgroups_multiply(machine.target) ||
-      schedule.units == TileUnits::kWarps) {
-    return std::nullopt;
-  }
+  if (form != Template::kTile || !warpgroups_multiply(machine.target)) return std::nullopt;
   std::vector<WeightedTile> shapes;
   for (const WeightedProfile& each : profiles) {
+    if (schedule.units == TileUnits::kWarps && !is_pair(each.profile)) return std::nullopt;
     const ContractionSize& size = each.profile.contraction;
     bool is_copied = size.is_half && size.is_copied && size.groups == 0 && !has_few_rows(size);
     if (!is_copied) return std::nullopt;
@@ -197,7 +197,7 @@ std::optional<TileBlocks> tile_blocks_of(Template form, std::span<const Weighted
   if (form != Template::kTile || machine.half_tensor_per_ns == 0) return std::nullopt;
   std::vector<WeightedTile> shapes;
   for (const WeightedProfile& each : profiles) {
-    if (!each.profile.tile) return std::nullopt;
+    if (!each.profile.tile || is_pair(each.profile)) return std::nullopt;
     shapes.push_back({*each.profile.tile, each.weight});
   }
   return tile_blocks(shapes, {schedule.block_rows, schedule.block_columns, schedule.splits},
@@ -301,7 +301,8 @@ double gpu_predict_ns(Template form, std::span<const WeightedProfile> profiles,
     by_warpgroups += each.weight * (time.launch_ns + time.total_ns);
   }
   if (!products) return sum;
-  return schedule.units == TileUnits::kWarpgroups ? by_warpgroups : std::min(sum, by_warpgroups);
+  const bool is_by_them = schedule.units == TileUnits::kWarpgroups || is_pair(profiles[0].profile);
+  return is_by_them ? by_warpgroups : std::min(sum, by_warpgroups);
 }
 
 }  // namespace common

@@ -20,7 +20,8 @@ class GpuNestTimes {
   // `machine` outlives this.
   GpuNestTimes(Template form, const Graph& body, const GpuMachine& machine);
   // Nanoseconds of one launch over the priced_sizes() of the body's symbols, with the launch;
-  // infinity where no code comes of the schedule.
+  // infinity where no code comes of the schedule. Of others than the default a little more, so that
+  // they are taken where they gain.
   double predict_ns(const Schedule& schedule);
 
  private:

@@ -53,6 +53,12 @@ KernelProfile profile_kernel(const Kernel& kernel, const std::vector<int64_t>& s
   profile.longest_sum = longest_sum(kernel, symbols);
   if (kernel.form == Template::kTile) {
     profile.tile = tile_shape(kernel.body, symbols);
+    // Loops compute two products that are no pair.
+    const auto products = std::count_if(kernel.body.nodes.begin(), kernel.body.nodes.end(),
+                                        [](const Node& node) { return node.op == Op::kContract; });
+    if (products > 1 && !profile.tile) {
+      profile.contraction.is_half = profile.contraction.is_copied = false;
+    }
   }
   if (kernel.form != Template::kAttention) return profile;
   auto form = attention_form(kernel.body);

@@ -22,6 +22,8 @@ struct Selected {
   std::vector<Lowering> lowering;
   std::vector<ClassId> gene;   // names each node in genomes; stable under other choices
   std::vector<NodeId> choice;  // what was chosen for the gene; equal choices are equal operations
+  // Whether kernels may hold two products that meet (common/schedule/template_fit.h).
+  bool may_pair = false;
 
   // Gives the new node's number; its operands are nodes of this graph.
   common::NodeId add(common::Node node, Lowering node_lowering, ClassId node_gene,

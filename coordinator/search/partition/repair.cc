@@ -7,6 +7,7 @@
 
 #include "common/base/check.h"
 #include "common/ir/hlir/fourier_form.h"
+#include "common/ir/hlir/tile_form.h"
 #include "common/ir/llir/grouped_form.h"
 #include "coordinator/search/partition/materialisation.h"
 #include "coordinator/search/partition/node_kinds.h"
@@ -46,12 +47,13 @@ class TileCheck {
     if (!seen_.insert({id, spine}).second) return;
     if (node.op == Op::kContract) {
       bool second = contraction_ >= 0 || transform_ >= 0;
-      if (!is_whole(spine) || (second && contraction_ != id)) {
+      const bool is_known = id == contraction_ || id == paired_;
+      if (!is_whole(spine) || (second && !is_known && !is_pair(id))) {
         offender_ = id;
         if (!second) contraction_ = id;
         return;
       }
-      contraction_ = id;
+      (second && id != contraction_ ? paired_ : contraction_) = id;
       if (auto form = attention_at(selected_, materialised_, id, memo_)) {
         is_attention_ = true;
         if (form->obstacle) offender_ = form->obstacle;
@@ -68,6 +70,37 @@ class TileCheck {
 
   static bool has_unit(const Axes& spine) {
     return std::find(spine.begin(), spine.end(), kUnit) != spine.end();
+  }
+
+  // Whether one kernel may compute the contraction after the one that it has: both are tiles of
+  // operands of 16 bits, read as they lie in memory, with results of one shape. Whether blocks can
+  // do it is decided by the kernel's body; what they cannot is priced as slow.
+  bool is_pair(common::NodeId id) const {
+    return selected_.may_pair && transform_ < 0 && paired_ < 0 && is_tile_of_halves(contraction_) &&
+           is_tile_of_halves(id) &&
+           selected_.graph.node(id).shape == selected_.graph.node(contraction_).shape;
+  }
+
+  bool is_tile_of_halves(common::NodeId id) const {
+    const Node& node = selected_.graph.node(id);
+    constexpr int64_t kFew = 16, kStep = 64;
+    const common::TileProblem p = common::tile_problem(selected_.graph, node);
+    const bool has_few = (p.m_size.is_constant() && p.m_size.constant() <= kFew) ||
+                         !p.n_size.is_constant() || p.n_size.constant() <= kFew;
+    const bool is_stepped = p.k_size.is_constant() && p.k_size.constant() % kStep == 0;
+    return selected_.lowering[at(id)] == Lowering::kTile && node.operands.size() == 2 &&
+           p.batch.empty() && !has_few && is_stepped &&
+           std::all_of(node.operands.begin(), node.operands.end(),
+                       [&](common::NodeId operand) { return is_stored_half(operand); });
+  }
+
+  // Seen through casts and views.
+  bool is_stored_half(common::NodeId id) const {
+    const Node& node = selected_.graph.node(id);
+    bool is_stored = node.op == Op::kInput || is_materialised(selected_, materialised_, id);
+    if (is_stored) return common::is_half(node.dtype);
+    bool is_seen_through = node.op == Op::kView || node.op == Op::kCast;
+    return is_seen_through && is_stored_half(node.operands[0]);
   }
 
   // Whether the root's elements follow the value's in order, one for each.
@@ -132,6 +165,7 @@ class TileCheck {
   common::NodeId root_;
   AttentionMemo& memo_;
   common::NodeId contraction_ = -1;
+  common::NodeId paired_ = -1;  // that is computed with it
   common::NodeId transform_ = -1;
   std::optional<Axes> transform_axes_;
   bool is_attention_ = false;

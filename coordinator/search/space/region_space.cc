@@ -371,6 +371,7 @@ std::shared_ptr<const RegionSpace::ChosenGraph> RegionSpace::chosen_graph(const 
       common::is_gpu(machine_)
           ? with_convolution_operands(std::move(selected))
           : with_packed_panels(with_winograd_convolutions(std::move(selected)), machine_);
+  made->selected.may_pair = machine_ == common::Machine::kGpuWarpgroups;
   made->stored = default_materialisation(made->selected, attentions_);
   if (common::is_gpu(machine_)) {
     made->wishes.assign(made->stored.begin(), made->stored.end());

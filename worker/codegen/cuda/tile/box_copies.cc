@@ -12,18 +12,22 @@ constexpr int64_t kGroupBytes = 128;  // of a row that is permuted as one
 
 class BoxCopies : public TmaCopies {
  public:
-  BoxCopies(CudaTileBlock& block, OperandMap left, OperandMap right)
-      : block_(block), left_(std::move(left)), right_(std::move(right)) {}
+  BoxCopies(CudaTileBlock& block, common::Expr depth, OperandMap left, OperandMap right, int number)
+      : block_(block),
+        depth_(std::move(depth)),
+        left_(std::move(left)),
+        right_(std::move(right)),
+        number_(number) {}
 
   std::vector<common::TensorMap> maps() const override { return {left_.map, right_.map}; }
   bool along_k(Side side) const override {
     return side == Side::kLeft ? left_.along_k : right_.along_k;
   }
-  common::Expr depth() const override { return block_.contraction().problem().k_size; }
+  common::Expr depth() const override { return depth_; }
   void copy(const CudaTileStages& stages) override {
     block_.lines(cat("const int k0 = (int)(", block_.step_begin("step"), ");"));
-    copy_boxes(block_, stages, Side::kLeft, left_, 0, k(left_), others(left_));
-    copy_boxes(block_, stages, Side::kRight, right_, 1, k(right_), others(right_));
+    copy_boxes(block_, stages, Side::kLeft, left_, number_, k(left_), others(left_));
+    copy_boxes(block_, stages, Side::kRight, right_, number_ + 1, k(right_), others(right_));
   }
 
  private:
@@ -40,7 +44,9 @@ class BoxCopies : public TmaCopies {
   }
 
   CudaTileBlock& block_;
+  common::Expr depth_;
   OperandMap left_, right_;
+  int number_;
 };
 
 }  // namespace
@@ -72,14 +78,16 @@ void copy_boxes(CudaTileBlock& block, const CudaTileStages& stages, Side side,
   }
 }
 
-std::unique_ptr<TmaCopies> box_copies(CudaTileBlock& block, int64_t depth) {
+std::unique_ptr<TmaCopies> box_copies(CudaTileBlock& block, const common::Contraction& contraction,
+                                      int64_t depth, int number) {
   const CudaBlockSize& size = block.size();
-  auto left = operand_map(block.contraction(), Side::kLeft, size.rows, depth,
-                          size.is_beside ? size.cluster : 1);
-  auto right = operand_map(block.contraction(), Side::kRight, size.columns, depth,
+  auto left =
+      operand_map(contraction, Side::kLeft, size.rows, depth, size.is_beside ? size.cluster : 1);
+  auto right = operand_map(contraction, Side::kRight, size.columns, depth,
                            size.is_beside ? 1 : size.cluster);
   if (!left || !right) return nullptr;
-  return std::make_unique<BoxCopies>(block, *std::move(left), *std::move(right));
+  return std::make_unique<BoxCopies>(block, contraction.problem().k_size, *std::move(left),
+                                     *std::move(right), number);
 }
 
 }  // namespace worker

@@ -2,6 +2,7 @@
 
 #include "common/lowering/body/contraction.h"
 #include "common/lowering/body/half_operands.h"
+#include "common/schedule/template_fit.h"
 #include "common/schedule/tile_shape.h"
 #include "worker/codegen/cuda/tile/tile_grouped.h"
 #include "worker/codegen/cuda/tile/tile_mma.h"
@@ -26,6 +27,11 @@ using common::with_half_operands;
 
 Result<GpuFunction> emit_cuda_tile(const Graph& body, const Schedule& schedule,
                                    const CudaMachine& machine) {
+  if (auto pair = common::paired_products(body)) {
+    if (auto size = choose_wgmma_size(*pair, schedule, machine)) {
+      return emit_cuda_tile_pair(*pair, *size);
+    }
+  }
   NodeId id = only_contraction(body);
   if (id < 0) return common::unsupported("a tile kernel holds one contraction");
   Graph narrow = with_half_operands(body, id);

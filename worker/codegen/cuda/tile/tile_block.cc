@@ -38,9 +38,11 @@ constexpr const char* kPermutedSums =
     "const float4 high = *(const float4*)&stage[row][column * 8 + 4 - turn];\n"
     "const float sums[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};";
 
-// Eight rounded sums of a row.
+// Eight rounded sums of a row, and those of the product before.
 constexpr const char* kRoundedSums =
     "const LfVec<uint16_t, 8> sums = *(const LfVec<uint16_t, 8>*)&stage[row][column * 8];";
+constexpr const char* kKeptSums =
+    "const LfVec<uint16_t, 8> before = *(const LfVec<uint16_t, 8>*)&kept[row][column * 8];";
 
 // Neighbouring blocks share rows and columns, which then are in the L2 cache: blocks go through
 // this many rows of blocks at a time.
@@ -56,9 +58,11 @@ Expr ceil_div(const Expr& a, int64_t b) { return common::floor_div(a + Expr(b - 
 
 }  // namespace
 
-CudaTileBlock::CudaTileBlock(const Graph& body, const Contraction& contraction, CudaBlockSize size)
+CudaTileBlock::CudaTileBlock(const Graph& body, const Contraction& contraction, CudaBlockSize size,
+                             const Contraction* before)
     : body_(body),
       contraction_(contraction),
+      before_(before),
       size_(size),
       writer_(body.symbols),
       emitter_(body, writer_),
@@ -261,12 +265,13 @@ int64_t CudaTileBlock::sum_bytes() const {
   return common::dtype_size(rounded_.value_or(contraction_.node().dtype));
 }
 
-void CudaTileBlock::take_sum(const std::string& stage, const Indices& at) {
+void CudaTileBlock::take_sum(const Contraction& product, const std::string& stage,
+                             const Indices& at) {
   const std::string type = rounded_ ? std::string(c_value_type(*rounded_)) : type_;
   CodeValue x = writer_.declare(writer_.depth(), type, "c", stage);
-  if (!rounded_) return writer_.remember({contraction_.id(), 0, at}, x);
+  if (!rounded_) return writer_.remember({product.id(), 0, at}, x);
   for (size_t id = 0; id < body_.nodes.size(); ++id) {
-    if (!common::contains(body_.nodes[id].operands, contraction_.id())) continue;
+    if (!common::contains(body_.nodes[id].operands, product.id())) continue;
     writer_.remember({static_cast<common::NodeId>(id), 0, at}, x);
   }
 }
@@ -329,6 +334,7 @@ void CudaTileBlock::store(const std::string& first, int64_t rows) {
   emitter_.set_team(team);
   if (is_permuted_) lines(kPermutedSums);
   if (rounded_) lines(kRoundedSums);
+  if (before_ != nullptr) lines(kKeptSums);
   if (width > 1) {
     Expr& chunk = along_rows ? m : n;
     Expr neighbour = emitter_.team().open_block(chunk);
@@ -338,9 +344,14 @@ void CudaTileBlock::store(const std::string& first, int64_t rows) {
                        : cat("[row][column * ", width, " + ", step, "]");
     if (is_permuted_ || rounded_) place = cat("[", step, "]");
   }
-  Indices at = contraction_.product_at(batch_, m, n);
-  for (Expr& index : at) index = writer_.simplify(index);
-  take_sum(cat(is_permuted_ || rounded_ ? "sums" : "stage", place), at);
+  auto place_in = [&](const Contraction& product) {
+    Indices at = product.product_at(batch_, m, n);
+    for (Expr& index : at) index = writer_.simplify(index);
+    return at;
+  };
+  if (before_ != nullptr) take_sum(*before_, cat("before", place), place_in(*before_));
+  const Indices at = place_in(contraction_);
+  take_sum(contraction_, cat(is_permuted_ || rounded_ ? "sums" : "stage", place), at);
   flows_ = flows_ && store_flows(contraction_.id(), at, body_, emitter_, writer_);
   if (width > 1) emitter_.team().close();
   writer_.close(inside.empty() ? "" : cat("if (", inside, ")"));

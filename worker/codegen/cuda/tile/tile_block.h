@@ -29,8 +29,9 @@ struct CudaBlockSize {
 
 class CudaTileBlock {
  public:
+  // `before`: of paired products, the one whose sums store() finds in shared memory, too.
   CudaTileBlock(const common::Graph& body, const common::Contraction& contraction,
-                CudaBlockSize size);
+                CudaBlockSize size, const common::Contraction* before = nullptr);
 
   common::CodeWriter& writer() { return writer_; }
   common::BodyEmitter& emitter() { return emitter_; }
@@ -105,15 +106,16 @@ class CudaTileBlock {
   int64_t sum_bytes() const;
 
   // Stores what the body makes of rows [first, first + rows) of the block, which all threads see in
-  // shared memory at stage[row - first][column].
+  // shared memory at stage[row - first][column], and those of the product before at kept[][].
   void store(const std::string& first, int64_t rows);
 
   common::Result<common::GpuFunction> finish();
 
  private:
-  // Declares the sum of a place from C expression `stage` and says that the value of the product
-  // there, or of what rounds it, is known.
-  void take_sum(const std::string& stage, const common::Indices& at);
+  // Declares the product's sum of a place from C expression `stage` and says that its value there,
+  // or of what rounds it, is known.
+  void take_sum(const common::Contraction& product, const std::string& stage,
+                const common::Indices& at);
   // How many neighbours of a result a thread stores at once, of `rows` from `first` on.
   int64_t store_width(bool along_rows, const std::string& first, int64_t rows) const;
   common::Expr bind_clamped(const std::string& position, const common::Expr& extent, bool clamp,
@@ -127,6 +129,7 @@ class CudaTileBlock {
 
   const common::Graph& body_;
   const common::Contraction& contraction_;
+  const common::Contraction* before_;
   CudaBlockSize size_;
   common::CodeWriter writer_;
   common::BodyEmitter emitter_;

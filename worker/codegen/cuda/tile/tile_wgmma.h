@@ -4,6 +4,7 @@
 
 #include "common/lowering/body/contraction.h"
 #include "common/lowering/loops/gpu_function.h"
+#include "common/schedule/template_fit.h"
 #include "worker/codegen/cuda/tile/wgmma_size.h"
 
 namespace worker {
@@ -17,6 +18,10 @@ common::Result<common::GpuFunction> emit_cuda_tile_wgmma(const common::Graph& bo
 common::Result<common::GpuFunction> emit_cuda_tile_tma(const common::Graph& body,
                                                        const common::Contraction& contraction,
                                                        const WgmmaSize& size);
+
+// The same of two products that meet; of a size for these.
+common::Result<common::GpuFunction> emit_cuda_tile_pair(const common::PairedProducts& pair,
+                                                        const WgmmaSize& size);
 
 // Likewise, but a convolution's pixels once for all taps; where size.patch is not 0.
 common::Result<common::GpuFunction> emit_cuda_tile_patch(const common::Graph& body,

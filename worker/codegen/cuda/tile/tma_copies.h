@@ -16,7 +16,7 @@ namespace worker {
 class TmaCopies {
  public:
   virtual ~TmaCopies() = default;
-  // Those of a launch: map0, map1.
+  // The left operand's and the right one's.
   virtual std::vector<common::TensorMap> maps() const = 0;
   // Whether an operand's memory runs along k.
   virtual bool along_k(common::Side side) const = 0;
@@ -36,9 +36,13 @@ class TmaCopies {
 void copy_boxes(CudaTileBlock& block, const CudaTileStages& stages, common::Side side,
                 const OperandMap& map, int number, const std::string& k0, const std::string& more);
 
-// Where both operands have maps of boxes, and where the left one has one of windows; null where
-// they have not. `block` outlives them.
-std::unique_ptr<TmaCopies> box_copies(CudaTileBlock& block, int64_t depth);
-std::unique_ptr<TmaCopies> window_copies(CudaTileBlock& block, int64_t depth);
+// Of a contraction that the block computes, whose maps are the launch's from map<number> on, where
+// both operands have maps of boxes, and where the left one has one of windows; null where they have
+// not. `block` and `contraction` outlive them.
+std::unique_ptr<TmaCopies> box_copies(CudaTileBlock& block, const common::Contraction& contraction,
+                                      int64_t depth, int number);
+std::unique_ptr<TmaCopies> window_copies(CudaTileBlock& block,
+                                         const common::Contraction& contraction, int64_t depth,
+                                         int number);
 
 }  // namespace worker

@@ -13,9 +13,20 @@ using common::Side;
 int64_t WgmmaProducts::shared_bytes() const { return shared_bytes(0); }
 
 int64_t WgmmaProducts::shared_bytes(int64_t behind) const {
-  int64_t staged = block_.size().rows * (block_.size().columns + kPad) * block_.sum_bytes();
-  int64_t bytes = std::max(stages_.options().stages * stages_.stage_bytes() + behind, staged);
+  int64_t bytes = std::max(stages_.options().stages * stages_.stage_bytes() + behind, sums_bytes());
   return (bytes + kPattern - 1) / kPattern * kPattern;
+}
+
+int64_t WgmmaProducts::shared_bytes_of_pair() const {
+  return (kept_at() + sums_bytes() + kPattern - 1) / kPattern * kPattern;
+}
+
+int64_t WgmmaProducts::sums_bytes() const {
+  return block_.size().rows * (block_.size().columns + kPad) * block_.sum_bytes();
+}
+
+int64_t WgmmaProducts::kept_at() const {
+  return std::max(stages_.options().stages * stages_.stage_bytes(), sums_bytes());
 }
 
 int64_t WgmmaProducts::swizzle(const CudaTileStages::Operand& x) const {
@@ -93,10 +104,26 @@ std::string WgmmaProducts::leave(const std::string& place, const std::string& fi
              *block_.rounded() == DType::kFloat16 ? "f16" : "bf16", "(", first, ", ", second, ");");
 }
 
-void WgmmaProducts::store() {
-  const CudaBlockSize& size = block_.size();
+std::string WgmmaProducts::leave_all(const std::string& rows) const {
   // Eights of columns: a permutation is one of the thread's own place in them.
   const std::string own = block_.is_permuted() ? "(lane % 4 * 2 ^ i / 8 % 2 * 4)" : "lane % 4 * 2";
+  return cat(unrolled_loop("i", sums() / 2), " ",
+             leave(cat(rows, "[tid / 32 * 16 + lane / 4 + i % 2 * 8][i / 2 * 8 + ", own, "]"),
+                   "sum[i * 2]", "sum[i * 2 + 1]"));
+}
+
+void WgmmaProducts::declare_kept() {
+  const int64_t columns = block_.size().columns + kPad;
+  block_.lines(cat("uint16_t (* const kept)[", columns, "] = (uint16_t (*)[", columns,
+                   "])(memory + ", kept_at(), ");"));
+}
+
+void WgmmaProducts::keep() {
+  block_.lines(cat(leave_all("kept"), "\n", unrolled_loop("i", sums()), " sum[i] = 0;"));
+}
+
+void WgmmaProducts::store() {
+  const CudaBlockSize& size = block_.size();
   const std::string type = block_.rounded() ? "uint16_t" : "float";
   block_.lines(cat(type, " (* const stage)[", size.columns + kPad, "] = (", type, " (*)[",
                    size.columns + kPad, "])memory;"));
@@ -115,9 +142,7 @@ void WgmmaProducts::store() {
     w_.close("if (parts > 1)");
     w_.open(true);
   }
-  block_.lines(cat(unrolled_loop("i", sums() / 2), " ",
-                   leave(cat("stage[tid / 32 * 16 + lane / 4 + i % 2 * 8][i / 2 * 8 + ", own, "]"),
-                         "sum[i * 2]", "sum[i * 2 + 1]")));
+  block_.lines(leave_all("stage"));
   if (block_.is_split()) w_.close("else");
   block_.lines("__syncthreads();");
   block_.store("0", size.rows);

@@ -31,6 +31,8 @@ class WgmmaProducts {
   int64_t shared_bytes() const;
   // The same where so many bytes lie behind the stages.
   int64_t shared_bytes(int64_t behind) const;
+  // The same of paired products.
+  int64_t shared_bytes_of_pair() const;
   // Declares the thread's `lane`, its warpgroup `group` and its sums.
   void declare_sums();
   // Declares the descriptors of the first stage's matrices that lie in it.
@@ -42,6 +44,10 @@ class WgmmaProducts {
   // [depth / 16][4] of that name.
   void multiply_registers(const std::string& left, const std::string& stage, int64_t first,
                           int64_t depth);
+  // Of paired products, whose sums are rounded: the first one's become kept[][] in shared memory,
+  // which declare_kept() declares, and the thread's sums 0.
+  void declare_kept();
+  void keep();
   // After the last product: adds what blocks share, and stores the block from the sums, which go
   // through shared memory.
   void store();
@@ -56,6 +62,12 @@ class WgmmaProducts {
   std::string_view product() const;
   // Begins a group of products with stage `stage`.
   void begin_products(const std::string& stage);
+  // Of the block's sums in shared memory.
+  int64_t sums_bytes() const;
+  // Where those of the first of paired products begin.
+  int64_t kept_at() const;
+  // C code that leaves all sums of a thread in `rows` of shared memory.
+  std::string leave_all(const std::string& rows) const;
   // Threads whose warps have rows of the product, a C expression.
   std::string held_threads() const;
   // C code that leaves two neighbours' sums at C expression `place` of shared memory.

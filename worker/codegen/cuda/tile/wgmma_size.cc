@@ -75,6 +75,21 @@ WgmmaSize size_of(const common::ProductBlock& block, const Schedule& schedule, b
 
 }  // namespace
 
+std::optional<WgmmaSize> choose_wgmma_size(const common::PairedProducts& pair,
+                                           const Schedule& schedule, const CudaMachine& machine) {
+  if (!machine.warpgroups) return std::nullopt;
+  auto shapes = common::priced_tiles(pair);
+  if (!shapes) return std::nullopt;
+  const Contraction first(pair.body, pair.first), second(pair.body, pair.second);
+  common::ProductWish wish = wish_of(schedule, true);
+  wish.has_patches = false;
+  wish.may_be_beside = has_maps(first) && has_maps(second);
+  const common::ProductBlock block = common::product_block(*shapes, wish, machine.processors);
+  WgmmaSize size{block.rows, block.columns, block.stages, block.cluster, block.is_beside, true};
+  size.resident = common::resident_products(block);
+  return size;
+}
+
 std::optional<WgmmaSize> given_wgmma_size(const Schedule& schedule) {
   if (given(schedule, "warpgroups") <= 1) return std::nullopt;
   const common::ProductWish wish = wish_of(schedule, false);

@@ -32,6 +32,11 @@ std::optional<WgmmaSize> choose_wgmma_size(const common::Contraction& contractio
                                            const common::Schedule& schedule,
                                            const CudaMachine& machine);
 
+// Of paired products, likewise but for splits; none where the machine has no warpgroups.
+std::optional<WgmmaSize> choose_wgmma_size(const common::PairedProducts& pair,
+                                           const common::Schedule& schedule,
+                                           const CudaMachine& machine);
+
 // The size that the schedule asks for, of blocks whose threads copy the operands; none where it
 // asks for none.
 std::optional<WgmmaSize> given_wgmma_size(const common::Schedule& schedule);

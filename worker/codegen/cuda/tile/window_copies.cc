@@ -16,8 +16,8 @@ namespace {
 // says which they are.
 class WindowCopies : public TmaCopies {
  public:
-  WindowCopies(CudaTileBlock& block, int64_t depth, WindowMaps maps)
-      : block_(block), depth_(depth), maps_(std::move(maps)) {}
+  WindowCopies(CudaTileBlock& block, int64_t depth, WindowMaps maps, int number)
+      : block_(block), depth_(depth), maps_(std::move(maps)), number_(number) {}
 
   std::vector<common::TensorMap> maps() const override { return {maps_.pixels, maps_.weights.map}; }
   bool along_k(Side side) const override { return side == Side::kLeft || maps_.weights.along_k; }
@@ -50,9 +50,9 @@ class WindowCopies : public TmaCopies {
       bool is_walked = axis >= 0 && axes()[static_cast<size_t>(axis)].taps > 1;
       taps += is_walked ? cat(", tap", axis) : std::string(", 0");
     }
-    block_.lines(
-        cat("lf_copy_pixels(to, &map0, full + slot, channel", window, ", image", pixel, ");"));
-    copy_boxes(block_, stages, Side::kRight, maps_.weights, 1, "channel", taps);
+    block_.lines(cat("lf_copy_pixels(to, &map", number_, ", full + slot, channel", window,
+                     ", image", pixel, ");"));
+    copy_boxes(block_, stages, Side::kRight, maps_.weights, number_ + 1, "channel", taps);
   }
 
   void advance() override {
@@ -89,15 +89,18 @@ class WindowCopies : public TmaCopies {
   CudaTileBlock& block_;
   int64_t depth_;
   WindowMaps maps_;
+  int number_;
 };
 
 }  // namespace
 
-std::unique_ptr<TmaCopies> window_copies(CudaTileBlock& block, int64_t depth) {
+std::unique_ptr<TmaCopies> window_copies(CudaTileBlock& block,
+                                         const common::Contraction& contraction, int64_t depth,
+                                         int number) {
   const CudaBlockSize& size = block.size();
-  auto maps = window_maps(block.contraction(), size.rows, size.columns, depth, size.cluster);
+  auto maps = window_maps(contraction, size.rows, size.columns, depth, size.cluster);
   if (!maps) return nullptr;
-  return std::make_unique<WindowCopies>(block, depth, *std::move(maps));
+  return std::make_unique<WindowCopies>(block, depth, *std::move(maps), number);
 }
 
 }  // namespace worker
