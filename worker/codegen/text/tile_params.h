@@ -25,7 +25,7 @@ struct TileReads {
   static constexpr int64_t kWhole = INT64_MAX;
   int64_t row_run = 0;  // steps along k for which a row of the left one lies in place; 0: none
   bool columns = false;
-  int64_t copied_run = 1;  // steps of a packed row that lie side by side
+  int64_t copied_run = 1;                // steps of a packed row that lie side by side
   bool rows(const TileParams& t) const;  // whether blocks of kc steps never leave a run
 };
 
