@@ -16,7 +16,7 @@ using common::Status;
 namespace {
 
 // Plans whose uses are looked up together.
-constexpr size_t kPlansAtOnce = 1'024;
+constexpr size_t kPlansInPart = 1'024;
 
 bool goes_before(const AgedPlan& a, const AgedPlan& b) {
   return std::tie(a.last_used_wall_ns, a.key) < std::tie(b.last_used_wall_ns, b.key);
@@ -28,7 +28,7 @@ Result<std::vector<AgedPlan>> next_plans(const Database& database, std::string& 
   std::string last;
   LFARM_RETURN_IF_ERROR(
       database.scan_from(Family::kPlans, from, [&](std::string_view name, std::string_view record) {
-        if (!name.starts_with(kPlanPrefix) || plans.size() >= kPlansAtOnce) return false;
+        if (!name.starts_with(kPlanPrefix) || plans.size() >= kPlansInPart) return false;
         last = name;
         auto key = trailing_digest(name);
         if (!key) return true;
