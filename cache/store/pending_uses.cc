@@ -14,7 +14,7 @@ namespace {
 constexpr size_t kPendingUsesMax = 1024;
 
 // A plan that was put anew since the pending uses was used then.
-PlanUse sum(const PlanUse& written, const PlanUse& pending) {
+PlanUse sum_of(const PlanUse& written, const PlanUse& pending) {
   return {std::max(written.last_wall_ns, pending.last_wall_ns), written.uses + pending.uses};
 }
 
@@ -69,7 +69,7 @@ void PendingUses::flush(Database& database) {
 
 void PendingUses::add_to(std::unordered_map<Digest, PlanUse>& used) {
   std::lock_guard lock(mutex_);
-  for (const auto& [key, use] : recent_) used[key] = sum(used[key], use);
+  for (const auto& [key, use] : recent_) used[key] = sum_of(used[key], use);
 }
 
 std::optional<PlanUse> PendingUses::with_pending(const Digest& key,
@@ -77,13 +77,13 @@ std::optional<PlanUse> PendingUses::with_pending(const Digest& key,
   std::lock_guard lock(mutex_);
   auto use = recent_.find(key);
   if (use == recent_.end()) return written;
-  return sum(written.value_or(PlanUse()), use->second);
+  return sum_of(written.value_or(PlanUse()), use->second);
 }
 
 void PendingUses::write(Database& database) {
   Batch batch;
   for (const auto& [key, use] : recent_) {
-    PlanUse all = sum(written_use(database, key), use);
+    PlanUse all = sum_of(written_use(database, key), use);
     batch.put(Family::kMeta, digest_key(kUsedPrefix, key), encode_use(all));
   }
   recent_.clear();

@@ -281,11 +281,11 @@ GpuKernelFacts product_facts(const TileShape& shape, const ProductBlock& block,
   // Boxes are written once; each warpgroup reads its rows and all columns. Sums go through it, too.
   // Pixels of a patch that lie two apart meet half of the banks.
   const double turns = block.patch > 0 ? number(std::gcd(shape.grid->axes[0].step, kPatchRows)) : 1;
-  const double exchanges = block.is_pair ? 2 : 1;
   const double product_bytes = groups * (number(kGroupRows) * turns + columns) * depth * kHalf;
-  f.shared_bytes_moved = f.blocks * steps * (stage_bytes(block) + product_bytes) +
-                         f.blocks * patches * patch_bytes(block) +
-                         number(tiles) * exchanges * 2 * elements * number(shape.sum_bytes);
+  f.shared_bytes_moved =
+      f.blocks * steps * (stage_bytes(block) + product_bytes) +
+      f.blocks * patches * patch_bytes(block) +
+      number(tiles) * (block.is_pair ? 4 : 2) * elements * number(shape.sum_bytes);
   f.in_flight_bytes =
       (number(block.stages) * stage_bytes(block) + number(block.patches) * patch_bytes(block)) /
       f.block_threads;
