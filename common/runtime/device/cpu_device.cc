@@ -36,6 +36,8 @@ constexpr size_t kPage = 4096;
 static_assert(kPage % kBufferAlignment == 0);
 // From this size on memory is aligned to huge pages, which halves the page faults' share of a run.
 constexpr size_t kHugePage = size_t{2} << 20;
+// A copy of fewer bytes is over before a second thread has begun.
+constexpr size_t kSharedCopyBytes = size_t{1} << 20;
 // Waking the helpers costs about as much as this much work.
 constexpr double kWorthSharingNs = 5'000;
 // A member takes one part in this many of what is left for it.
@@ -165,10 +167,7 @@ class CpuDevice final : public Device {
   Status copy_out(std::span<std::byte> host, const std::byte* device) override {
     return copy(host.data(), device, host.size());
   }
-  Status copy(std::byte* to, const std::byte* from, size_t bytes) override {
-    if (bytes != 0) std::memcpy(to, from, bytes);
-    return {};
-  }
+  Status copy(std::byte* to, const std::byte* from, size_t bytes) override;
   Status fill(std::byte* device, std::byte value, size_t bytes) override {
     if (bytes != 0) std::memset(device, static_cast<int>(value), bytes);
     return {};
@@ -201,6 +200,32 @@ class CpuDevice final : public Device {
   std::mutex mutex_;  // guards modules_
   std::unordered_map<Digest, std::weak_ptr<Module>> modules_;
 };
+
+// A copy of which each member takes a part.
+struct SharedCopy {
+  std::byte* to;
+  const std::byte* from;
+  size_t bytes, part;
+
+  static void work(void* context, int member) {
+    const auto* self = static_cast<const SharedCopy*>(context);
+    size_t begin = std::min(self->bytes, self->part * static_cast<size_t>(member));
+    size_t end = std::min(self->bytes, begin + self->part);
+    if (begin != end) std::memcpy(self->to + begin, self->from + begin, end - begin);
+  }
+};
+
+Status CpuDevice::copy(std::byte* to, const std::byte* from, size_t bytes) {
+  if (bytes == 0) return {};
+  auto members = static_cast<size_t>(pool_.threads());
+  if (bytes >= kSharedCopyBytes && members > 1) {
+    size_t part = ((bytes + members - 1) / members + kPage - 1) / kPage * kPage;
+    SharedCopy shared{to, from, bytes, part};
+    if (pool_.try_run(SharedCopy::work, &shared)) return {};
+  }
+  std::memcpy(to, from, bytes);
+  return {};
+}
 
 // The units of one launch that nobody has taken yet. Pieces become smaller towards the end, so that
 // all members finish at about the same time.

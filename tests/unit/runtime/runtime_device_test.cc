@@ -1,6 +1,7 @@
 // The CPU device: loading, sharing out units, and products through OpenBLAS.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <limits>
@@ -76,6 +77,20 @@ TEST(CpuDevice, LaunchesFromSeveralThreadsDoNotMix) {
   b.join();
   c.join();
   EXPECT_EQ(wrong, 0);
+}
+
+TEST(CpuDevice, CopiesOfAllSizesAreWhole) {
+  constexpr size_t kMiB = size_t{1} << 20;
+  for (int threads : {1, 2, 5}) {
+    auto device = make_cpu_device({threads});
+    for (size_t bytes : {size_t{0}, size_t{1}, kMiB - 1, kMiB, kMiB + 1, 3 * kMiB + 4097}) {
+      std::vector<std::byte> from(bytes + 1), to(bytes + 1, std::byte{0xee});
+      for (size_t k = 0; k < from.size(); ++k) from[k] = static_cast<std::byte>(k * 31 + k / 251);
+      ASSERT_TRUE(device->copy(to.data(), from.data(), bytes).ok());
+      EXPECT_TRUE(std::equal(from.begin(), from.end() - 1, to.begin())) << threads << ", " << bytes;
+      EXPECT_EQ(to[bytes], std::byte{0xee}) << "written beyond the end";
+    }
+  }
 }
 
 TEST(CpuDevice, ObjectsAreSharedAndReplacedByDigest) {
