@@ -229,6 +229,12 @@ std::vector<ProductBlock> blocks_of(const std::vector<WeightedTile>& shapes,
   return blocks;
 }
 
+// Of a thread that computes and stores `own` results.
+double result_clocks(const TileShape& shape, double own) {
+  const double rounds = shape.result.loads > 0 ? own / kRoundElements : 0;
+  return own * kElementClocks + rounds * kRoundClocks;
+}
+
 }  // namespace
 
 int64_t resident_products(const ProductBlock& block) {
@@ -297,11 +303,9 @@ GpuKernelFacts product_facts(const TileShape& shape, const ProductBlock& block,
   if (block.patches == 1) {
     f.wait_clocks += (patches - 1) * (kBoxClocks + patch_bytes(block) / kCacheBytesPerClock);
   }
-  const double own = elements / multiplying;
-  const double rounds = shape.result.loads > 0 ? own / kRoundElements : 0;
-  const double result_clocks = own * kElementClocks + rounds * kRoundClocks;
+  const double stored_clocks = result_clocks(shape, elements / multiplying);
   if (parts == 1) {
-    f.wait_clocks += result_clocks;
+    f.wait_clocks += stored_clocks;
     return f;
   }
   // Warps leave the rows that the product has.
@@ -312,7 +316,7 @@ GpuKernelFacts product_facts(const TileShape& shape, const ProductBlock& block,
   f.thread_instructions += all_left * (kLeft + kAdded);
   f.wait_clocks += columns / 8 * kLeaveClocks;
   f.longest_wait_clocks = f.wait_clocks + kJoinClocks +
-                          number(parts) * left / 4 / multiplying * kAddClocks + result_clocks;
+                          number(parts) * left / 4 / multiplying * kAddClocks + stored_clocks;
   return f;
 }
 
