@@ -21,7 +21,9 @@ PlanRepository::StaleCheck stale_check(const Workers& workers) {
   }
   return [present = std::move(present)](const common::Plan& plan) {
     auto found = present.find(device_name(plan.key.target.name, plan.provenance.machine));
-    return found != present.end() && !found->second.contains(plan.provenance.toolchain);
+    // Of a worker that left before its plan was kept the toolchain is not known.
+    const std::string& toolchain = plan.provenance.toolchain;
+    return found != present.end() && !toolchain.empty() && !found->second.contains(toolchain);
   };
 }
 
