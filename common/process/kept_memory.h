@@ -15,8 +15,8 @@ inline constexpr size_t kKeptBlockBytes = size_t{256} << 10;
 // What a process keeps at most; the blocks given back longest ago are freed first.
 inline constexpr size_t kKeptBytes = size_t{128} << 20;
 
-// `bytes` of undefined contents, aligned to `alignment`, a power of 2; null without memory. They
-// go back by give_memory(). Both are safe from any thread.
+// `bytes` of undefined contents, rounded up to a multiple of `alignment`, a power of 2, and aligned
+// to it; null without memory. They go back by give_memory(). Both are safe from any thread.
 std::byte* take_memory(size_t bytes, size_t alignment);
 void give_memory(std::byte* data);
 // The same, given back when the pointer is gone.

@@ -36,6 +36,8 @@ constexpr size_t kPage = 4096;
 static_assert(kPage % kBufferAlignment == 0);
 // From this size on memory is aligned to huge pages, which halves the page faults' share of a run.
 constexpr size_t kHugePage = size_t{2} << 20;
+size_t rounded_up(size_t bytes, size_t step) { return (bytes + step - 1) / step * step; }
+
 // A copy of fewer bytes is over before a second thread has begun.
 constexpr size_t kSharedCopyBytes = size_t{1} << 20;
 // Waking the helpers costs about as much as this much work.
@@ -154,10 +156,9 @@ class CpuDevice final : public Device {
 
   Result<DeviceMemory> allocate(size_t bytes) override {
     size_t alignment = bytes >= 2 * kHugePage ? kHugePage : kPage;
-    size_t rounded = (std::max<size_t>(bytes, 1) + alignment - 1) / alignment * alignment;
-    std::byte* data = rounded < bytes ? nullptr : take_memory(rounded, alignment);
+    std::byte* data = take_memory(std::max<size_t>(bytes, 1), alignment);
     if (data == nullptr) return unavailable(cat("no room for ", bytes, " bytes of memory"));
-    if (alignment == kHugePage) ::madvise(data, rounded, MADV_HUGEPAGE);
+    if (alignment == kHugePage) ::madvise(data, rounded_up(bytes, kHugePage), MADV_HUGEPAGE);
     return DeviceMemory(this, data, bytes);
   }
 
@@ -219,7 +220,7 @@ Status CpuDevice::copy(std::byte* to, const std::byte* from, size_t bytes) {
   if (bytes == 0) return {};
   auto members = static_cast<size_t>(pool_.threads());
   if (bytes >= kSharedCopyBytes && members > 1) {
-    size_t part = ((bytes + members - 1) / members + kPage - 1) / kPage * kPage;
+    size_t part = rounded_up((bytes + members - 1) / members, kPage);
     SharedCopy shared{to, from, bytes, part};
     if (pool_.try_run(SharedCopy::work, &shared)) return {};
   }

@@ -140,8 +140,7 @@ Result<HostTensor> HostTensor::banded(DType dtype, std::vector<int64_t> sizes, s
   tensor.sizes_ = std::move(sizes);
   auto bytes = static_cast<size_t>(tensor.elements_ * dtype_size(dtype));
   if (bytes == 0) return tensor;
-  size_t rounded = (bytes + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
-  tensor.owner_ = shared_memory(rounded + 2 * band, kTensorAlignment);
+  tensor.owner_ = shared_memory(bytes + 2 * band, kTensorAlignment);
   std::byte* memory = tensor.owner_.get();
   if (memory == nullptr) {
     return internal_error(cat("no memory for a tensor ", tensor.type_text()));

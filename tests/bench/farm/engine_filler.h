@@ -21,7 +21,7 @@ namespace bench {
 // The store is borrowed. Not thread-safe; throws where the engine refuses.
 class EngineFiller {
  public:
-  // Takes all shards of the farm's part of the server, from whoever has had them.
+  // Takes the leases of all shards of this farm, also those that another coordinator still holds.
   EngineFiller(cache::RemoteStore& store, const std::string& space, size_t plan_bytes);
 
   // Plans `from` to `plans` - 1: bytes that are no plan, each with a small object of its own. As

@@ -184,7 +184,7 @@ TEST(CodegenTile, RowsAreReadInRuns) {
 }
 
 // The gradient to a convolution's input: rows of the filters run through the taps of one result,
-// and columns are windows whose width divides a panel, is divided by parts of one, or neither.
+// and columns are windows whose width divides a panel or does not.
 TEST(CodegenTile, ShortRunsAreCopied) {
   Random random(34);
   KernelBatch batch;
