@@ -236,6 +236,15 @@ struct LoopNest {
   }
 }
 
+struct Tiling {
+  form @0 :Text;
+  sizes @1 :List(Size);
+  struct Size {
+    name @0 :Text;
+    value @1 :Int64;
+  }
+}
+
 struct Kernel {
   form @0 :Template;
   schedule @1 :List(Parameter);
@@ -244,6 +253,8 @@ struct Kernel {
   # Without groups: whoever prints the kernel gives it the nest that its schedule asks for.
   partNests @4 :List(LoopNest);
   # Of a horizontal kernel; without groups: the part is a scatter.
+  tiling @5 :Tiling;
+  # Without a form: whoever prints the kernel gives it the tiling that its schedule asks for.
   struct Parameter {
     name @0 :Text;
     value @1 :Int64;

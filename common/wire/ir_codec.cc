@@ -279,6 +279,7 @@ void IrWriter::program(ir::Program::Builder out, const Program& program) {
     }
     graph(entry.initBody(), kernel.body);
     if (kernel.nest) nest(entry.initNest(), *kernel.nest);
+    if (kernel.tiling) tiling(entry.initTiling(), *kernel.tiling);
     if (kernel.part_nests.empty()) continue;
     auto parts = entry.initPartNests(list_size(kernel.part_nests.size()));
     for (size_t k = 0; k < kernel.part_nests.size(); ++k) {
@@ -503,6 +504,7 @@ Kernel IrReader::kernel(ir::Kernel::Reader in) {
   }
   kernel.body = graph(in.getBody());
   kernel.nest = nest(in.getNest(), kernel.body.symbols.size());
+  kernel.tiling = tiling(in.getTiling(), kernel.body.symbols.size());
   auto parts = in.getPartNests();
   check_count(parts, kHorizontalPartsMax, "nests of parts");
   for (auto part : parts) {

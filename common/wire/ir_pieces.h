@@ -42,6 +42,7 @@ class IrWriter {
   void calls(capnp::List<schemas::ir::Call>::Builder out, const std::vector<Call>& calls);
   void graph(schemas::ir::Graph::Builder out, const Graph& graph);
   void nest(schemas::ir::LoopNest::Builder out, const LoopNest& nest);
+  void tiling(schemas::ir::Tiling::Builder out, const Tiling& tiling);
   // With its expression table.
   void program(schemas::ir::Program::Builder out, const Program& program);
 
@@ -81,6 +82,8 @@ class IrReader {
   // Empty where there is none, which is told by its groups: asking whether a pointer is set follows
   // it, and may be more than a message's own size allows.
   std::optional<LoopNest> nest(schemas::ir::LoopNest::Reader in, size_t symbols) const;
+  // Empty where there is none, which is told by its form.
+  std::optional<Tiling> tiling(schemas::ir::Tiling::Reader in, size_t symbols) const;
   Graph graph(schemas::ir::Graph::Reader in);
   // Everything but its expression table, which this reader was made from.
   Program program(schemas::ir::Program::Reader in);

@@ -57,6 +57,7 @@ inline constexpr size_t kKernelsMax = size_t{1} << 16;
 inline constexpr int kBlockThreadsMax = 1024;
 inline constexpr int64_t kBlockSharedBytesMax = int64_t{1} << 20;
 inline constexpr size_t kScheduleParametersMax = 64;
+inline constexpr size_t kTilingSizesMax = 64;
 // Structures nest as deep as loops do: the verifier takes 8, each of 6 levels on the wire.
 inline constexpr int kIrNestingMax = 64;
 // Entries of one expression table; the size and depth of one expression written out in full; and

@@ -1,4 +1,5 @@
-// Loop nests, as kernels carry them. What they say is checked with the kernel that they belong to.
+// Loop nests and tilings, as kernels carry them. What they say is checked with the kernel that they
+// belong to.
 #include "common/wire/capnp_support.h"
 #include "common/wire/ir_pieces.h"
 #include "common/wire/limits.h"
@@ -124,6 +125,30 @@ std::optional<LoopNest> IrReader::nest(ir::LoopNest::Reader in, size_t symbols) 
     nest.prefetch = BlockPrefetch{in.getPrefetchInput(), in.getPrefetchBytes()};
   }
   return nest;
+}
+
+void IrWriter::tiling(ir::Tiling::Builder out, const Tiling& tiling) {
+  out.setForm(kj_text(tiling.form));
+  auto sizes = out.initSizes(list_size(tiling.sizes.size()));
+  uint32_t k = 0;
+  for (const auto& [name, size] : tiling.sizes) {
+    sizes[k].setName(kj_text(name));
+    sizes[k++].setValue(ref(size));
+  }
+}
+
+std::optional<Tiling> IrReader::tiling(ir::Tiling::Reader in, size_t symbols) const {
+  if (in.getForm().size() == 0) return std::nullopt;
+  Tiling tiling{get_name(in.getForm(), "a form of tiling"), {}};
+  auto sizes = in.getSizes();
+  check_count(sizes, kTilingSizesMax, "sizes of a tiling");
+  for (auto size : sizes) {
+    std::string name = get_name(size.getName(), "a size of a tiling");
+    if (!tiling.sizes.emplace(name, size_expr(size.getValue(), symbols)).second) {
+      throw Malformed{cat("a tiling with two sizes named ", name)};
+    }
+  }
+  return tiling;
 }
 
 }  // namespace common

@@ -12,7 +12,7 @@
 #include "common/ir/hlir/builder.h"
 #include "common/ir/hlir/graph_hash.h"
 #include "common/runtime/device/cpu_device.h"
-#include "common/schedule/kernel_nest.h"
+#include "common/schedule/kernels/kernel_nest.h"
 #include "tests/bench/bench.h"
 #include "worker/codegen/c/cpu_c.h"
 #include "worker/codegen/cuda/cuda.h"
@@ -42,7 +42,7 @@ constexpr int64_t kColumns = 1024;
 
 // What a compilation needs to know of a target.
 struct Toolchain {
-  common::Machine machine{};
+  common::NestMachine machine = common::Machine::kCpu;
   std::unique_ptr<const worker::CodeGenerator> generator;
   std::shared_ptr<const worker::Compiler> compiler;
 };
@@ -135,7 +135,7 @@ std::unique_ptr<const worker::CodeGenerator> remembered(
 
 Result<Toolchain> find_toolchain(const common::Target& target, size_t processes) {
   Toolchain toolchain;
-  toolchain.machine = common::machine_of(target);
+  toolchain.machine = {common::machine_of(target), target.name, {}};
   auto sandbox = common::Sandbox::find(common::SandboxProfile::kCompiling);
   if (target.name.starts_with("cpu")) {
     toolchain.generator =

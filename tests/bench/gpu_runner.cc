@@ -9,7 +9,7 @@
 #include "common/base/random.h"
 #include "common/ir/hlir/graph_hash.h"
 #include "common/runtime/device/cuda_device.h"
-#include "common/schedule/kernel_nest.h"
+#include "common/schedule/kernels/kernel_nest.h"
 #include "worker/codegen/cuda/cuda.h"
 #include "worker/compile/nvrtc_child.h"
 #include "worker/compile/nvrtc_compiler.h"
@@ -121,8 +121,8 @@ Result<std::vector<TimedVariant>> GpuRunner::time(const common::Graph& body,
   std::string refused = "no variant";
   for (const Variant& variant : variants) {
     common::Kernel kernel{variant.form, variant.schedule, canonical, {}};
-    auto nest = common::kernel_nest(kernel, common::machine_of(device_->target()));
-    if (nest.ok()) kernel.nest = std::move(*nest);
+    common::Status nest = common::add_nest(
+        kernel, {common::machine_of(device_->target()), device_->target().name, {}});
     auto source = nest.ok() ? generator.generate(kernel) : nest.error();
     if (!source.ok() && source.error().code != common::Code::kUnsupported) return source.error();
     if (!source.ok()) {

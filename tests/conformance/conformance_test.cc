@@ -15,7 +15,7 @@
 #include "common/base/clock.h"
 #include "common/ir/hlir/graph_hash.h"
 #include "common/ir/roll/roll.h"
-#include "common/schedule/kernel_nest.h"
+#include "common/schedule/kernels/kernel_nest.h"
 #include "coordinator/search/partition/assemble.h"
 #include "coordinator/search/partition/regions.h"
 #include "coordinator/search/space/region_space.h"
@@ -110,7 +110,7 @@ TEST_P(Conformance, OutputsAreThoseOfPyTorch) {
   clients::InstanceMaker maker = [&](const std::shared_ptr<const clients::Model>& model)
       -> common::Result<clients::InstanceFactory> {
     Program program = lower(model->graph, std::get<1>(GetParam()));
-    common::add_nests(program, common::machine_of(device->target()));
+    common::add_nests(program, {common::machine_of(device->target()), device->target().name, {}});
     LFARM_ASSIGN_OR_RETURN(built, worker::build_plan(program, *generator, **compiler, cache));
     built.plan.key.target = device->target();
     return clients::InstanceFactory([&, model] {

@@ -28,7 +28,7 @@
 #include "common/runtime/executor/executor.h"
 #include "common/runtime/interpreter/interpreter.h"
 #include "common/runtime/tensor/compare.h"
-#include "common/schedule/kernel_nest.h"
+#include "common/schedule/kernels/kernel_nest.h"
 #include "common/wire/ir_codec.h"
 #include "coordinator/search/partition/assemble.h"
 #include "coordinator/search/partition/regions.h"
@@ -199,7 +199,8 @@ class Trial {
 
  private:
   void add(const std::string& name, Program program) {
-    common::add_nests(program, common::machine_of(common::host_cpu_target()));
+    const common::Target host = common::host_cpu_target();
+    common::add_nests(program, {common::machine_of(host), host.name, {}});
     note(name, common::verify(program));
     auto decoded = common::decode_program(common::encode_program(program));
     if (!decoded.ok()) note(name, decoded.error());

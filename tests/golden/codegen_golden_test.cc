@@ -3,7 +3,7 @@
 
 #include "common/ir/hlir/builder.h"
 #include "common/ir/hlir/graph_hash.h"
-#include "common/schedule/kernel_nest.h"
+#include "common/schedule/kernels/kernel_nest.h"
 #include "tests/golden/golden.h"
 #include "worker/codegen/c/cpu_c.h"
 
@@ -17,7 +17,7 @@ NodeId input(GraphBuilder& b, DType dtype, Shape shape) {
 
 void compare(const std::string& name, Template form, const Graph& body) {
   Kernel kernel{form, {}, canonical(body), {}};
-  kernel.nest = kernel_nest(kernel, Machine::kCpu).value();
+  ASSERT_TRUE(add_nest(kernel, Machine::kCpu).ok());
   auto source = worker::CpuCodeGenerator().generate(kernel);
   ASSERT_TRUE(source.ok()) << source.error().message;
   std::string text = "// units " + source->entry.units.text() + ", scratch " +

@@ -12,7 +12,7 @@
 #include "common/base/cat.h"
 #include "common/cost/gpu_machine.h"
 #include "common/cost/kernels/cost_model.h"
-#include "common/schedule/kernel_nest.h"
+#include "common/schedule/kernels/kernel_nest.h"
 #include "tests/bench/gpu_static/plan_traffic.h"
 #include "tests/bench/gpu_static/static_kernel.h"
 #include "tests/golden/gpu_static_kernels.h"
@@ -186,8 +186,7 @@ class Compiler {
 };
 
 common::Result<bench::StaticKernel> told_of(NamedKernel& named, const bench::StaticTools& tools) {
-  LFARM_ASSIGN_OR_RETURN(named.kernel.nest,
-                         common::kernel_nest(named.kernel, common::machine_of({kTarget})));
+  LFARM_RETURN_IF_ERROR(common::add_nest(named.kernel, {common::machine_of({kTarget}), kTarget, {}}));
   return bench::static_kernel(named.kernel, {}, bench::lone_traffic(named.kernel.body, {}), tools);
 }
 

@@ -4,7 +4,7 @@
 #include <iterator>
 #include <string>
 
-#include "common/schedule/kernel_nest.h"
+#include "common/schedule/kernels/kernel_nest.h"
 #include "common/wire/ir_codec.h"
 
 namespace worker {

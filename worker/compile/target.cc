@@ -18,11 +18,8 @@ std::vector<std::string> machine_options(const common::Target& target) {
   return {};
 }
 
-VectorUnit unit_of(const common::Target& target) {
-  if (target.name == "cpu-x86_64-amxbf16") return {64, true, true};
-  if (target.name == "cpu-x86_64-avx512bf16") return {64, true};
-  if (target.name == "cpu-x86_64-avx512") return {64};
-  return {target.name == "cpu-x86_64-avx2" ? 32 : 16};
+common::VectorUnit unit_of(const common::Target& target) {
+  return common::vector_unit_of(target.name);
 }
 
 }  // namespace worker

@@ -5,13 +5,13 @@
 #include <vector>
 
 #include "common/plan/plan.h"
-#include "worker/codegen/text/vector_unit.h"
+#include "common/schedule/kernels/vector_unit.h"
 
 namespace worker {
 
 // The machine options of GCC and Clang for a CPU target; empty for an unknown name.
 std::vector<std::string> machine_options(const common::Target& target);
 // Its SIMD registers, and what it does with them.
-VectorUnit unit_of(const common::Target& target);
+common::VectorUnit unit_of(const common::Target& target);
 
 }  // namespace worker

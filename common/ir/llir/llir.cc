@@ -27,7 +27,8 @@ std::string schedule_text(const Schedule& schedule) {
 }
 
 std::string nest_text(const Kernel& kernel) {
-  std::string text = kernel.nest ? cat("nest\n", print(*kernel.nest)) : "";
+  std::string text = kernel.tiling ? cat("tiling ", print(*kernel.tiling), "\n") : "";
+  if (kernel.nest) text += cat("nest\n", print(*kernel.nest));
   for (size_t k = 0; k < kernel.part_nests.size(); ++k) {
     if (kernel.part_nests[k].groups.empty()) continue;
     text += cat("nest of output ", k, "\n", print(kernel.part_nests[k]));
@@ -108,12 +109,19 @@ Digest kernel_fingerprint(const Kernel& kernel) {
 
 Digest code_fingerprint(const Kernel& kernel) {
   Digest plain = kernel_fingerprint(kernel);
-  std::string nests = kernel.nest ? print(*kernel.nest) : nest_text(kernel);
+  std::string nests = nest_text(kernel);
   if (nests.empty()) return plain;
-  return Hasher().text("lfarm-nest-1").digest(plain).text(nests).finish();
+  return Hasher().text("lfarm-nest-2").digest(plain).text(nests).finish();
 }
 
 namespace {
+
+// What the sizes of a tiling may be is known to who prints it.
+bool may_be_tiled(const Kernel& kernel) {
+  if (kernel.nest && !kernel.nest->is_epilogue) return false;
+  return kernel.form == Template::kTile || kernel.form == Template::kAttention ||
+         kernel.form == Template::kFourier || kernel.form == Template::kSort;
+}
 
 Status verify_kernel(const Kernel& kernel) {
   LFARM_RETURN_IF_ERROR(verify(kernel.body));
@@ -138,6 +146,9 @@ Status verify_kernel(const Kernel& kernel) {
     }
   }
   LFARM_RETURN_IF_ERROR(verify_horizontal(kernel));
+  if (kernel.tiling && !may_be_tiled(kernel)) {
+    return invalid_input(cat("a kernel of ", template_name(kernel.form), " has no tiling"));
+  }
   if (!kernel.nest) return {};
   if (kernel.nest->is_epilogue && kernel.form != Template::kTile) {
     return invalid_input("an epilogue belongs to a tile");

@@ -13,6 +13,7 @@
 
 #include "common/base/digest.h"
 #include "common/ir/hlir/graph.h"
+#include "common/ir/llir/tiling.h"
 #include "common/ir/nest/loop_nest.h"
 
 namespace common {
@@ -86,17 +87,19 @@ struct Kernel {
   Schedule schedule;
   Graph body;
   // The loops that compute the body, or what a tile leaves of it. Searches vary schedules, from
-  // which nests are made (common/schedule) when a kernel is sent to be compiled; a kernel that is
-  // all template has none.
+  // which nests and tilings are made (common/schedule) when a kernel is sent to be compiled; a
+  // kernel that is all template has no nest.
   std::optional<LoopNest> nest;
+  // Of a kernel that its template computes, or the part of it that has no loops.
+  std::optional<Tiling> tiling;
   // Of a horizontal kernel that has its nests: one a part; empty for a scatter without loops.
   std::vector<LoopNest> part_nests;
   friend bool operator==(const Kernel&, const Kernel&) = default;
 };
 // Content identity: body, template and schedule; independent of where the kernel is used. The nest
-// follows from these on a kind of machine, so that times are kept without it.
+// and the tiling follow from these on a kind of machine, so that times are kept without them.
 Digest kernel_fingerprint(const Kernel& kernel);
-// That of the kernel's code on a kind of machine: with the nest, if it has one.
+// That of the kernel's code on a kind of machine: with the nest and the tiling, if it has them.
 Digest code_fingerprint(const Kernel& kernel);
 
 enum class BufferKind : uint8_t {

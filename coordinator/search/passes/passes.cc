@@ -10,7 +10,7 @@
 #include "common/ir/hlir/sizes.h"
 #include "common/ir/hlir/text.h"
 #include "common/plan/policy.h"
-#include "common/schedule/kernel_nest.h"
+#include "common/schedule/kernels/kernel_nest.h"
 #include "common/wire/ir_codec.h"
 #include "coordinator/search/partition/assemble.h"
 #include "coordinator/search/partition/search_sizes.h"

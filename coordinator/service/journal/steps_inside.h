@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "common/schedule/kernel_nest.h"
+#include "common/schedule/kernels/kernel_nest.h"
 #include "common/wire/socket.h"
 #include "coordinator/service/journal/search_steps.h"
 

@@ -24,7 +24,7 @@
 #include "common/cost/kernels/cost_model.h"
 #include "common/ir/hlir/sizes.h"
 #include "common/ir/roll/roll.h"
-#include "common/schedule/kernel_nest.h"
+#include "common/schedule/kernels/kernel_nest.h"
 #include "coordinator/search/passes/passes.h"
 #include "tests/bench/bench.h"
 #include "tests/bench/gpu_static/plan_traffic.h"
@@ -193,7 +193,7 @@ Result<std::vector<KernelUse>> analyse(common::Program program, const StaticOpti
                                        const std::vector<int64_t>& sizes,
                                        const common::GpuMachine& machine, KnownKernels& known) {
   common::Target target{options.target};
-  common::add_nests(program, common::machine_of(target));
+  common::add_nests(program, {common::machine_of(target), target.name, {}});
   LFARM_ASSIGN_OR_RETURN(auto nvrtc, common::Nvrtc::open());
   worker::CudaCodeGenerator generator(target);
   std::string arch = options.target.substr(options.target.find("sm_"));

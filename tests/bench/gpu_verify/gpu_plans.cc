@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "common/runtime/device/cuda_device.h"
-#include "common/schedule/kernel_nest.h"
+#include "common/schedule/kernels/kernel_nest.h"
 #include "worker/codegen/cuda/cuda.h"
 #include "worker/compile/build_plan.h"
 #include "worker/compile/kernel_cache.h"
@@ -34,7 +34,7 @@ common::Result<std::unique_ptr<GpuPlans>> GpuPlans::open() {
 }
 
 common::Result<std::unique_ptr<common::Executor>> GpuPlans::load(common::Program program) {
-  common::add_nests(program, common::machine_of(target()));
+  common::add_nests(program, {common::machine_of(target()), target().name, {}});
   worker::KernelCache cache;
   LFARM_ASSIGN_OR_RETURN(
       auto built, worker::build_plan(program, *generator_, *compiler_, cache, kCompileMsMax));

@@ -20,7 +20,7 @@
 #include "common/runtime/device/devices.h"
 #include "common/runtime/tensor/synthetic.h"
 #include "common/runtime/whole_run.h"
-#include "common/schedule/kernel_nest.h"
+#include "common/schedule/kernels/kernel_nest.h"
 #include "coordinator/search/job_search.h"
 #include "tests/bench/bench.h"
 #include "tests/bench/search/busy_processes.h"
@@ -111,7 +111,7 @@ class PlainPlan {
     worker::KernelCache cache("");
     PlainPlan plain;
     common::Program& program = tasks[0].payload.program;
-    common::add_nests(program, common::machine_of(options.target));
+    common::add_nests(program, {common::machine_of(options.target), options.target.name, {}});
     LFARM_ASSIGN_OR_RETURN(plain.built_, worker::build_plan(program, *generator, *compiler, cache));
     plain.built_.plan.key.target = options.target;
     return plain;

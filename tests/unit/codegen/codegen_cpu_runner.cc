@@ -51,7 +51,7 @@ class CpuRunner final : public KernelRunner {
  public:
   explicit CpuRunner(const common::Target& target)
       : generator_(worker::unit_of(target)),
-        machine_(common::machine_of(target)),
+        machine_(common::machine_of(target), target.name, {}),
         vector_bytes_(worker::unit_of(target).bytes),
         stands_in_(worker::unit_of(target).has_tiles && target != common::host_cpu_target()
                        ? kMatrixUnit
@@ -59,7 +59,7 @@ class CpuRunner final : public KernelRunner {
         compiler_(worker::find_c_compiler(stands_in_.empty() ? target : kPairs).value()) {}
 
   const worker::CodeGenerator& generator() const override { return generator_; }
-  common::Machine machine() const override { return machine_; }
+  common::NestMachine machine() const override { return machine_; }
   int vector_bytes() const override { return vector_bytes_; }
 
   void load(const std::string& text) override {
@@ -100,7 +100,7 @@ class CpuRunner final : public KernelRunner {
 
  private:
   worker::CpuCodeGenerator generator_;
-  common::Machine machine_;
+  common::NestMachine machine_;
   int vector_bytes_;
   std::string stands_in_;  // for what the machine lacks
   std::shared_ptr<const worker::Compiler> compiler_;

@@ -6,7 +6,7 @@
 
 #include "common/base/cat.h"
 #include "common/ir/hlir/builder.h"
-#include "common/schedule/kernel_nest.h"
+#include "common/schedule/kernels/kernel_nest.h"
 #include "worker/codegen/cuda/cuda.h"
 
 namespace worker {

@@ -35,7 +35,7 @@ class NvrtcRunner final : public KernelRunner {
   }
 
   const worker::CodeGenerator& generator() const override { return generator_; }
-  common::Machine machine() const override { return common::Machine::kGpu; }
+  common::NestMachine machine() const override { return common::Machine::kGpu; }
   bool runs() const override { return false; }
 
   void load(const std::string& text) override {

@@ -363,7 +363,9 @@ TEST(CodegenTiles, AreInstructions) {
   NodeId x = input(b, {64, 128}), y = input(b, {128, 96});
   b.output(product(b, x, y, {0, 2}, {2, 1}, {64, 96}, {0, 1}));
   worker::CpuCodeGenerator generator(worker::unit_of(target));
-  auto source = generator.generate({Template::kTile, {}, canonical(b.finish())});
+  Kernel kernel{Template::kTile, {}, canonical(b.finish()), {}};
+  ASSERT_TRUE(add_nest(kernel, {machine_of(target), target.name, ""}).ok());
+  auto source = generator.generate(kernel);
   ASSERT_TRUE(source.ok()) << source.error().message;
   auto compiler = worker::find_c_compiler(target);
   ASSERT_TRUE(compiler.ok()) << compiler.error().message;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/runtime/tensor/tensor.h"
+#include "common/schedule/kernels/nest_machine.h"
 #include "worker/codegen/generator.h"
 
 namespace testing_codegen {
@@ -18,7 +19,7 @@ class KernelRunner {
   virtual ~KernelRunner() = default;
   virtual const worker::CodeGenerator& generator() const = 0;
   // That the generator writes for.
-  virtual common::Machine machine() const = 0;
+  virtual common::NestMachine machine() const = 0;
   // Of a register that holds several elements; a GPU's threads have none.
   virtual int vector_bytes() const { return 64; }
   // The preamble with the texts of all kernels.

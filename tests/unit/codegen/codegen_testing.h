@@ -19,7 +19,7 @@
 #include "common/ir/llir/in_place.h"
 #include "common/ir/llir/llir.h"
 #include "common/runtime/interpreter/interpreter.h"
-#include "common/schedule/kernel_nest.h"
+#include "common/schedule/kernels/kernel_nest.h"
 
 namespace testing_codegen {
 
@@ -64,7 +64,7 @@ class KernelBatch {
   void change_nests(Change change) {
     for (Case& c : cases_) {
       add_nest(c);
-      if (c.kernel.nest) change(c.kernel, runner_->machine());
+      if (c.kernel.nest) change(c.kernel, runner_->machine().kind);
     }
   }
 
@@ -174,9 +174,8 @@ class KernelBatch {
       c.kernel = program.kernels[0];
       return;
     }
-    auto nest = kernel_nest(c.kernel, runner_->machine());
+    Status nest = common::add_nest(c.kernel, runner_->machine());
     ASSERT_TRUE(nest.ok()) << nest.error().message << "\n" << print(c.kernel);
-    c.kernel.nest = std::move(*nest);
   }
   static std::string describe_case(const Case& c) {
     return cat(print(c.kernel), "\n", c.source.text);

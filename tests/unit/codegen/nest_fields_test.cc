@@ -9,7 +9,7 @@
 #include "common/ir/hlir/graph_hash.h"
 #include "common/lowering/loops/cpu_loops.h"
 #include "common/lowering/loops/gpu_loops.h"
-#include "common/schedule/kernel_nest.h"
+#include "common/schedule/kernels/kernel_nest.h"
 
 namespace common {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "common/ir/hlir/builder.h"
 #include "common/schedule/gpu_splits.h"
-#include "common/schedule/kernel_nest.h"
+#include "common/schedule/kernels/kernel_nest.h"
 
 namespace common {
 namespace {

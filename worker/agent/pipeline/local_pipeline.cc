@@ -5,7 +5,7 @@
 #include "common/base/cat.h"
 #include "common/base/log.h"
 #include "common/ir/llir/load_time.h"
-#include "common/schedule/kernel_nest.h"
+#include "common/schedule/kernels/kernel_nest.h"
 #include "common/wire/ir_codec.h"
 #include "worker/agent/pipeline/run_limits.h"
 #include "worker/codegen/remembering_generator.h"

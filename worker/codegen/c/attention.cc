@@ -18,6 +18,7 @@ namespace worker {
 using common::Accumulation;
 using common::accumulation_of;
 using common::AttentionForm;
+using common::AttentionTiling;
 using common::BodyEmitter;
 using common::c_literal;
 using common::c_suffix;
@@ -35,10 +36,11 @@ using common::Graph;
 using common::Indices;
 using common::Node;
 using common::Result;
-using common::Schedule;
 using common::Scratch;
 using common::store_flows;
+using common::Tiling;
 using common::UnitLoop;
+using common::VectorUnit;
 
 namespace {
 
@@ -47,32 +49,24 @@ constexpr int64_t kSumBlock = 2048;
 
 size_t at(int index) { return static_cast<size_t>(index); }
 
-// Vectors of a register tile that never reach past a row of values.
-int64_t whole_vectors(const AttentionSizes& sizes) {
-  int64_t vectors = std::min<int64_t>(sizes.width / sizes.lanes, 4);
-  while (sizes.width % (vectors * sizes.lanes) != 0) --vectors;
-  return vectors;
-}
-
 // Row-major parts of a unit, all in scratch:
 //   queries[row][depth], scores[row][key] (then exponentials), sums[row][column], top[row],
 //   total[row]; panels of the keys' and the values' block, as register tiles read them.
 class AttentionEmitter {
  public:
-  AttentionEmitter(const Graph& body, AttentionForm form, const Schedule& schedule,
-                   int vector_bytes)
+  AttentionEmitter(const Graph& body, AttentionForm form, const AttentionTiling& tiling,
+                   const VectorUnit& unit)
       : body_(body),
         form_(std::move(form)),
         product_(body.node(form_.product)),
         writer_(body.symbols),
         emitter_(body, writer_),
         operands_(body, form_, writer_),
-        z_(attention_sizes(form_, operands_.depth(), product_.dtype, schedule, vector_bytes)),
+        z_(attention_sizes(body, form_, tiling, unit)),
         type_(c_value_type(product_.dtype)),
         suffix_(c_suffix(product_.dtype)),
-        tiles_(body, writer_, emitter_, type_, vector_bytes / common::dtype_size(product_.dtype)) {
+        tiles_(body, writer_, emitter_, type_, z_.lanes) {
     auto in_place = values_in_place(body_, form_, operands_, z_);
-    if (in_place) z_.product.nr = whole_vectors(z_) * z_.lanes;
     score_stride_ = writer_.rare_text(z_.score_stride());
     products_.emplace(body_, operands_, z_, std::move(in_place), tiles_, writer_, emitter_);
   }
@@ -81,16 +75,17 @@ class AttentionEmitter {
     declare_scratch();
     std::vector<Expr> extents;
     for (int label : form_.batch) extents.push_back(form_.label_size[at(label)]);
-    extents.push_back(common::floor_div(z_.row_count + Expr(z_.rows - 1), Expr(z_.rows)));
+    extents.push_back(
+        common::floor_div(z_.row_count + Expr(z_.tiling.rows - 1), Expr(z_.tiling.rows)));
     UnitLoop units(writer_, extents);
     operands_.set_batch({units.indices().begin(), units.indices().end() - 1});
-    writer_.line(
-        cat("const int64_t m0 = ", writer_.rare_text(units.indices().back()), " * ", z_.rows, ";"));
-    writer_.line(cat("const int64_t m1 = lf_min_i64(m0 + ", z_.rows, ", ",
+    writer_.line(cat("const int64_t m0 = ", writer_.rare_text(units.indices().back()), " * ",
+                     z_.tiling.rows, ";"));
+    writer_.line(cat("const int64_t m1 = lf_min_i64(m0 + ", z_.tiling.rows, ", ",
                      writer_.rare_text(z_.row_count), ");"));
     begin_rows();
     find_range();
-    z_.online ? emit_online() : emit_whole();
+    z_.tiling.online ? emit_online() : emit_whole();
     finish_rows();
     Expr count = units.close("", writer_.holds_loops(0));
     LFARM_RETURN_IF_ERROR(emitter_.status());
@@ -106,14 +101,14 @@ class AttentionEmitter {
       scratch_.add(name, type, bytes, count);
     };
     // The last tile may reach past the last row.
-    int64_t rows = z_.rows + std::max(z_.scores.mr, z_.product.mr);
+    int64_t rows = z_.tiling.rows + std::max(z_.tiling.score_mr, z_.tiling.sum_mr);
     add("queries", type_, size, Expr(rows * z_.query_stride()));
     add("scores", type_, size, Expr(rows) * z_.score_stride());
     add("sums", type_, size, Expr(rows * z_.sum_stride()));
-    add("top", type_, size, Expr(z_.rows));
-    add("total", "double", 8, Expr(z_.rows));
-    add("key_panels", type_, size, Expr(z_.packed_keys() * z_.depth));
-    add("value_panels", type_, size, Expr(z_.keys * z_.sum_stride()));
+    add("top", type_, size, Expr(z_.tiling.rows));
+    add("total", "double", 8, Expr(z_.tiling.rows));
+    if (!z_.tiling.dots) add("key_panels", type_, size, Expr(z_.packed_keys() * z_.depth));
+    add("value_panels", type_, size, Expr(z_.tiling.keys * z_.sum_stride()));
     writer_.line(
         cat(type_, " square[", z_.lanes * z_.lanes, "] __attribute__((aligned(64))) = {0};"));
   }
@@ -173,14 +168,15 @@ class AttentionEmitter {
     writer_.line("hi = lf_max_i64(hi, last + 1);");
     close_rows();
     // Rows that see nothing are NaN all over, which only a key can tell them.
-    if (!z_.online) writer_.line(cat("if (hi <= lo) { lo = 0; hi = ", keys, "; }"));
+    if (!z_.tiling.online) writer_.line(cat("if (hi <= lo) { lo = 0; hi = ", keys, "; }"));
   }
 
   void open_key_blocks() {
-    writer_.open_blocks(common::floor_div(z_.key_count + Expr(z_.keys - 1), Expr(z_.keys)));
-    writer_.line(cat("const int64_t n1 = lf_min_i64(n0 + ", z_.keys, ", hi);"));
+    writer_.open_blocks(
+        common::floor_div(z_.key_count + Expr(z_.tiling.keys - 1), Expr(z_.tiling.keys)));
+    writer_.line(cat("const int64_t n1 = lf_min_i64(n0 + ", z_.tiling.keys, ", hi);"));
   }
-  void close_key_blocks() { writer_.close(counting_loop("n0", "lo", "hi", z_.keys)); }
+  void close_key_blocks() { writer_.close(counting_loop("n0", "lo", "hi", z_.tiling.keys)); }
 
   void emit_online() {
     open_key_blocks();
@@ -273,7 +269,7 @@ class AttentionEmitter {
   void finish_rows() {
     std::vector<Expr> rows = open_rows();
     std::string factor;
-    if (z_.online) {
+    if (z_.tiling.online) {
       CodeValue top = writer_.declare(writer_.depth(), type_, "t", "top[m - m0]");
       remember_greatest(rows, top);
       // A sum over no keys is 0.
@@ -313,10 +309,13 @@ class AttentionEmitter {
 
 }  // namespace
 
-Result<FunctionBody> emit_attention(const Graph& body, const Schedule& schedule, int vector_bytes) {
+Result<FunctionBody> emit_attention(const Graph& body, const Tiling& tiling,
+                                    const VectorUnit& unit) {
   auto form = common::attention_form(body);
   if (!form) return common::unsupported("an attention kernel holds one attention and nothing else");
-  return AttentionEmitter(body, *std::move(form), schedule, vector_bytes).run();
+  LFARM_ASSIGN_OR_RETURN(auto sizes, common::from_tiling<AttentionTiling>(tiling));
+  LFARM_RETURN_IF_ERROR(common::verify(sizes, body, *form, unit));
+  return AttentionEmitter(body, *std::move(form), sizes, unit).run();
 }
 
 }  // namespace worker

@@ -38,7 +38,7 @@ Panel AttentionProducts::key_panel() {
           "n1",
           "0",
           cat(z_.depth),
-          z_.scores.nr,
+          z_.tiling.score_nr,
           "key_panels",
           cat(z_.depth),
           [this](BodyEmitter& e, const Expr& c, const Expr& s) { return operands_.key(e, c, s); }};
@@ -54,14 +54,14 @@ Panel AttentionProducts::value_panel() {
       cat(z_.width),
       "n0",
       "n1",
-      z_.product.nr,
+      z_.tiling.sum_nr,
       "value_panels",
-      cat(z_.keys),
+      cat(z_.tiling.keys),
       [this](BodyEmitter& e, const Expr& c, const Expr& s) { return operands_.value(e, s, c); }};
 }
 
 void AttentionProducts::multiply_keys(const std::string& origin) {
-  if (z_.skinny) {
+  if (z_.tiling.dots) {
     dot_products(origin);
     return;
   }
@@ -77,25 +77,25 @@ void AttentionProducts::multiply_keys(const std::string& origin) {
   product.right = cat("key_panels + (j - n0) * ", z_.depth);
   product.to = cat("scores + (i - m0) * ", score_stride_, " + (j - ", origin, ")");
   product.to_stride = score_stride_;
-  tiles_.multiply(product, z_.scores);
+  tiles_.multiply(product, {z_.tiling.score_mr, z_.tiling.score_nr});
 }
 
 void AttentionProducts::dot_products(const std::string& origin) {
   Expr key = Expr::index(writer_.open_loop("n", z_.key_count));
   std::string dots;
-  for (int64_t m = 0; m < z_.rows; ++m) {
+  for (int64_t m = 0; m < z_.tiling.rows; ++m) {
     dots += cat(m == 0 ? "" : ", ", "dot", m);
     writer_.line(cat(tiles_.type(), " dot", m, " = 0;"));
   }
   Expr k = Expr::index(writer_.open_loop("k", z_.depth));
   std::string x = operands_.key(emitter_, key, k);
-  for (int64_t m = 0; m < z_.rows; ++m) {
+  for (int64_t m = 0; m < z_.tiling.rows; ++m) {
     writer_.line(cat("dot", m, " += queries[", m * z_.query_stride(), " + k] * ", x, ";"));
   }
   std::string pragma =
       writer_.holds_loops() ? "" : cat("#pragma omp simd reduction(+:", dots, ")\n");
   writer_.close(cat(pragma, counting_loop("k", "0", cat(z_.depth))));
-  for (int64_t m = 0; m < z_.rows; ++m) {
+  for (int64_t m = 0; m < z_.tiling.rows; ++m) {
     writer_.line(cat("scores[", m, " * ", score_stride_, " + (n - ", origin, ")] = dot", m, ";"));
   }
   tiles_.close_vector_loop("n", "n0", "n1", "");
@@ -122,9 +122,9 @@ void AttentionProducts::multiply_values(const std::string& origin) {
     };
   } else {
     tiles_.pack(value_panel(), values_transposed_);
-    product.right = cat("value_panels + j * ", z_.keys);
+    product.right = cat("value_panels + j * ", z_.tiling.keys);
   }
-  tiles_.multiply(product, z_.product);
+  tiles_.multiply(product, {z_.tiling.sum_mr, z_.tiling.sum_nr});
 }
 
 }  // namespace worker

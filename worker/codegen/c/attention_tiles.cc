@@ -70,7 +70,7 @@ void AttentionTiles::pack_transposed(const Panel& p) {
   writer_.close(counting_loop("sb", p.s0, p.s1, lanes_));
 }
 
-void AttentionTiles::accumulate(const TileParams& t, bool has_halves) {
+void AttentionTiles::accumulate(const ProductTile& t, bool has_halves) {
   int64_t vectors = t.nr / lanes_;
   std::string vector = cat("lf_", type_, lanes_);
   for (int64_t v = 0; v < vectors; ++v) {
@@ -88,7 +88,7 @@ void AttentionTiles::accumulate(const TileParams& t, bool has_halves) {
   }
 }
 
-void AttentionTiles::multiply(const Product& p, const TileParams& t) {
+void AttentionTiles::multiply(const Product& p, const ProductTile& t) {
   int64_t vectors = t.nr / lanes_;
   std::string vector = cat("lf_", type_, lanes_);
   writer_.open(true);

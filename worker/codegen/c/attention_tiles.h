@@ -6,7 +6,6 @@
 #include <string>
 
 #include "common/lowering/body/body_emitter.h"
-#include "worker/codegen/text/tile_params.h"
 
 namespace worker {
 
@@ -38,6 +37,11 @@ struct Product {
   bool adds = false;          // to what is there
 };
 
+// Sums that stay in registers: rows by columns, which are whole vectors.
+struct ProductTile {
+  int64_t mr = 0, nr = 0;
+};
+
 class AttentionTiles {
  public:
   // `type` is of the elements; vectors have `lanes` of them.
@@ -50,7 +54,7 @@ class AttentionTiles {
   bool runs_along_steps(const Panel& panel) const;
   // `transposed`: by squares that are read along the steps.
   void pack(const Panel& panel, bool transposed);
-  void multiply(const Product& product, const TileParams& tile);
+  void multiply(const Product& product, const ProductTile& tile);
   // Closes the innermost loop, which visits i in [from, to); the pragma goes before it unless it
   // holds other loops.
   void close_vector_loop(const std::string& i, const std::string& from, const std::string& to,
@@ -60,7 +64,7 @@ class AttentionTiles {
 
  private:
   void pack_transposed(const Panel& panel);
-  void accumulate(const TileParams& tile, bool has_halves);
+  void accumulate(const ProductTile& tile, bool has_halves);
 
   const common::Graph& body_;
   common::CodeWriter& writer_;

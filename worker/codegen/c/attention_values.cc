@@ -22,7 +22,9 @@ std::optional<ValuesInPlace> values_in_place(const Graph& body, const common::At
                                              const AttentionSizes& sizes) {
   const DType dtype = body.node(form.product).dtype;
   NodeId id = operands.values();
-  if (!sizes.skinny || form.columns.size() != 1 || sizes.width % sizes.lanes != 0) return {};
+  if (!sizes.tiling.dots || form.columns.size() != 1 || sizes.width % sizes.tiling.sum_nr != 0) {
+    return {};
+  }
   bool is_float32 = dtype == DType::kFloat32;
   while (body.node(id).op == Op::kView || (is_float32 && body.node(id).op == Op::kCast)) {
     const Node& node = body.node(id);

@@ -32,12 +32,15 @@ Kept kept_by(Template form) {
 }
 
 Result<FunctionBody> emit_template(const Kernel& kernel, const Graph& body,
-                                   const VectorUnit& unit) {
+                                   const common::VectorUnit& unit) {
+  bool is_tiled = kernel.form == Template::kTile || kernel.form == Template::kAttention;
+  if (is_tiled && !kernel.tiling)
+    return common::invalid_input("a kernel of a template has no tiling");
   switch (kernel.form) {
     case Template::kTile:
-      return emit_tile(body, kernel.schedule, unit, kernel.nest);
+      return emit_tile(body, *kernel.tiling, unit, kernel.nest);
     case Template::kAttention:
-      return emit_attention(body, kernel.schedule, unit.bytes);
+      return emit_attention(body, *kernel.tiling, unit);
     case Template::kFourier:
       return emit_fourier(body, unit.bytes);
     case Template::kScan:

@@ -13,9 +13,9 @@ std::string_view cpu_support_trigonometry();
 std::string_view cpu_support_sort();
 std::string_view cpu_support_transpose();
 std::string_view cpu_support_dots();
-// For processors whose VectorUnit has no pairs.
+// For processors whose common::VectorUnit has no pairs.
 std::string_view cpu_support_half_dots();
-// For processors whose VectorUnit has pairs, and tiles.
+// For processors whose common::VectorUnit has pairs, and tiles.
 std::string_view cpu_support_pairs();
 std::string_view cpu_support_tiles();
 

@@ -98,7 +98,7 @@ TEST(AttentionForm, RefusesWhatIsNone) {
     auto runner = make_runner("");
     bool is_cpu = runner->generator().language() == "c";
     Kernel kernel{Template::kAttention, {}, canonical(body), {}};
-    kernel.nest = kernel_nest(kernel, runner->machine()).value();
+    ASSERT_TRUE(add_nest(kernel, runner->machine()).ok());
     EXPECT_NE(runner->generator().generate(kernel).ok(), is_cpu);
   }
 }

@@ -7,13 +7,16 @@
 
 namespace worker {
 
+using common::kMatrixRegisters;
+using common::kMatrixSide;
+
 using common::cat;
 using common::CodeWriter;
 
 namespace {
 
-int64_t rows_of(const MatrixTile& t) { return t.params.mr / kMatrixSide; }
-int64_t columns_of(const MatrixTile& t) { return t.params.nr / kMatrixSide; }
+int64_t rows_of(const MatrixTile& t) { return t.tiling.mr / kMatrixSide; }
+int64_t columns_of(const MatrixTile& t) { return t.tiling.nr / kMatrixSide; }
 
 // Calls with each sum: its register, its rows' and its columns' number.
 void each_sum(const MatrixTile& t, const std::function<void(int64_t, int64_t, int64_t)>& visit) {
@@ -50,19 +53,19 @@ void multiply_vectors(CodeWriter& writer, const MatrixTile& t) {
                     has_half ? " & mask;" : ";"));
   }
   writer.open(true);
-  writer.line(cat("lf_float16* const row = (lf_float16*)(to + r * ", t.params.nr, ");"));
+  writer.line(cat("lf_float16* const row = (lf_float16*)(to + r * ", t.tiling.nr, ");"));
   for (int64_t v = 0; v < columns_of(t); ++v) {
     writer.line(cat("row[", v, "] = lf_add_pairs(row[", v, "], a[r * ", t.left_stride, " + k], b",
                     v, ");"));
   }
-  writer.close(cat("for (int64_t r = 0; r < ", t.params.mr, "; ++r)"));
+  writer.close(cat("for (int64_t r = 0; r < ", t.tiling.mr, "; ++r)"));
 }
 
 }  // namespace
 
 void emit_matrix_tile(CodeWriter& writer, const MatrixTile& t) {
   auto at_sum = [&](std::string_view base, int64_t r, int64_t v) {
-    return cat(base, " + ", kMatrixSide * (r * t.params.nr + v), ", ", 4 * t.params.nr);
+    return cat(base, " + ", kMatrixSide * (r * t.tiling.nr + v), ", ", 4 * t.tiling.nr);
   };
   writer.line(cat("const lf_bf16_pair* restrict const a = ", t.left, ";"));
   writer.line(

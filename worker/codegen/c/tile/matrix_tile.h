@@ -7,14 +7,14 @@
 #include <vector>
 
 #include "common/lowering/text/code_writer.h"
-#include "worker/codegen/text/tile_params.h"
+#include "common/schedule/kernels/register_tiling.h"
 
 namespace worker {
 
 // All addresses are C and of 32-bit pairs, but for sums, which are floats.
 struct MatrixTile {
-  TileParams params;  // its rows and columns are whole registers
-  std::string left;   // the first row's first step; rows lie `left_stride` apart
+  common::RegisterTiling tiling;  // its rows and columns are whole registers
+  std::string left;               // the first row's first step; rows lie `left_stride` apart
   int64_t left_stride = 0;
   std::vector<std::string> right;  // the first step of 16 columns each; steps `right_stride` apart
   int64_t right_stride = 0;

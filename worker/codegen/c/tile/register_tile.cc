@@ -4,6 +4,7 @@
 
 #include "common/base/cat.h"
 #include "common/base/check.h"
+#include "common/schedule/kernels/tile_reads.h"
 #include "worker/codegen/c/tile/matrix_tile.h"
 
 namespace worker {
@@ -22,12 +23,12 @@ class RegisterTile {
       : code_(code),
         layout_(code.layout),
         steps_(code.layout.steps),
-        t_(code.layout.params),
+        t_(code.layout.tiling),
         writer_(code.writer),
         emitter_(code.emitter) {}
 
   void emit() {
-    int64_t vectors = t_.nr / t_.lanes;
+    int64_t vectors = t_.nr / layout_.lanes;
     column_pointers();
     if (!layout_.single_block) {
       writer_.line(cat(layout_.type, "* restrict const sum = sums + (j - n0) * ", t_.group,
@@ -40,7 +41,7 @@ class RegisterTile {
     std::string to = layout_.single_block
                          ? "tile"
                          : "(k1 == " + writer_.rare_text(steps_.count) + " ? tile : sum)";
-    if (layout_.has_tiles) {
+    if (layout_.tiling.matrices) {
       matrix_tile(to);
       return;
     }
@@ -75,11 +76,12 @@ class RegisterTile {
  private:
   void matrix_tile(const std::string& to) {
     MatrixTile tile;
-    tile.params = t_;
+    tile.tiling = t_;
     tile.left = cat("(const lf_bf16_pair*)packed_a + (i - ib) * ", layout_.row_stride);
     tile.left_stride = layout_.row_stride;
-    for (int64_t v = 0; v < t_.nr / t_.lanes; ++v) {
-      tile.right.push_back(layout_.column_step ? cat("column", v) : cat("panel + ", v * t_.lanes));
+    for (int64_t v = 0; v < t_.nr / layout_.lanes; ++v) {
+      tile.right.push_back(layout_.column_step ? cat("column", v)
+                                               : cat("panel + ", v * layout_.lanes));
     }
     tile.right_stride = layout_.column_step.value_or(t_.nr);
     if (!layout_.single_block) tile.earlier = "sum";
@@ -92,11 +94,11 @@ class RegisterTile {
 
   // Adds step `k` of the block, of which `half` leaves only the first element.
   void multiply(std::string_view k, bool half) {
-    int64_t vectors = t_.nr / t_.lanes;
+    int64_t vectors = t_.nr / layout_.lanes;
     for (int64_t v = 0; v < vectors; ++v) {
       std::string from = layout_.column_step
                              ? cat("column", v, " + ", k, " * ", *layout_.column_step)
-                             : cat("panel + ", k, " * ", t_.nr, " + ", v * t_.lanes);
+                             : cat("panel + ", k, " * ", t_.nr, " + ", v * layout_.lanes);
       writer_.line(cat("const ", steps_.vector, " b", v, " = *(const ", steps_.vector, "*)(", from,
                        half ? ") & 0xffffu;" : ");"));
     }
@@ -120,10 +122,11 @@ class RegisterTile {
                        t_.kc, ";"));
       return;
     }
-    int64_t last = (code_.product.problem().n_size.constant() - 1) / t_.lanes * t_.lanes;
-    for (int64_t v = 0; v < t_.nr / t_.lanes; ++v) {
+    int64_t last = (code_.product.problem().n_size.constant() - 1) / layout_.lanes * layout_.lanes;
+    for (int64_t v = 0; v < t_.nr / layout_.lanes; ++v) {
       std::string first = cat("first", v);
-      std::string position = v == 0 ? "j" : cat("lf_min_i64(j + ", v * t_.lanes, ", ", last, ")");
+      std::string position =
+          v == 0 ? "j" : cat("lf_min_i64(j + ", v * layout_.lanes, ", ", last, ")");
       pointer_to(Side::kRight, cat("column", v), first, position, 0,
                  cat("k0 * ", *layout_.column_step));
     }
@@ -131,15 +134,15 @@ class RegisterTile {
 
   // Elements k0 and on of each row.
   void row_pointers() {
-    bool whole = layout_.reads.row_run == TileReads::kWhole;
+    bool whole = layout_.row_run == common::kWholeRow;
     Expr k = 0;
-    if (layout_.rows_in_place && !whole) {
+    if (layout_.tiling.rows_in_place && !whole) {
       k = Expr::index(writer_.bind_index("k0", steps_.count, writer_.depth())) *
           Expr(steps_.length);
     }
     for (int64_t r = 0; r < t_.mr; ++r) {
       std::string row = r == 0 ? "i" : cat("lf_min_i64(i + ", r, ", ie - 1)");
-      if (layout_.rows_in_place) {
+      if (layout_.tiling.rows_in_place) {
         pointer_to(Side::kLeft, cat("a", r), cat("row", r), row, k, whole ? "k0" : "0");
       } else {
         std::string packed = steps_.has_pairs() ? "(const lf_bf16_pair*)packed_a" : "packed_a";
@@ -168,16 +171,16 @@ class RegisterTile {
 
   void each_accumulator(const std::function<void(const std::string&, int64_t)>& visit) {
     for (int64_t r = 0; r < t_.mr; ++r) {
-      for (int64_t v = 0; v < t_.nr / t_.lanes; ++v) {
-        visit(cat("c", r, "_", v), r * t_.nr + v * t_.lanes);
+      for (int64_t v = 0; v < t_.nr / layout_.lanes; ++v) {
+        visit(cat("c", r, "_", v), r * t_.nr + v * layout_.lanes);
       }
     }
   }
 
   const TileCode& code_;
   const TileLayout& layout_;
-  const TileSteps& steps_;
-  const TileParams& t_;
+  const common::TileSteps& steps_;
+  const common::RegisterTiling& t_;
   CodeWriter& writer_;
   BodyEmitter& emitter_;
 };

@@ -8,11 +8,11 @@
 #include "common/lowering/body/unit_loop.h"
 #include "common/lowering/loops/cpu_loops.h"
 #include "common/lowering/text/c_text.h"
+#include "common/schedule/kernels/tile_reads.h"
 #include "worker/codegen/c/tile/register_tile.h"
 #include "worker/codegen/c/tile/tile_columns.h"
 #include "worker/codegen/c/tile/tile_layout.h"
 #include "worker/codegen/c/tile/tile_packing.h"
-#include "worker/codegen/c/tile/tile_reads.h"
 
 namespace worker {
 
@@ -33,13 +33,15 @@ using common::LabelIndices;
 using common::linear_position;
 using common::Node;
 using common::NodeId;
+using common::RegisterTiling;
 using common::Result;
-using common::Schedule;
 using common::Scratch;
 using common::Side;
 using common::store_flows;
+using common::Tiling;
 using common::unfold;
 using common::UnitLoop;
+using common::VectorUnit;
 
 namespace {
 
@@ -57,7 +59,7 @@ class TileStore {
   TileStore(const TileCode& code, std::string target)
       : code_(code),
         problem_(code.product.problem()),
-        t_(code.layout.params),
+        t_(code.layout.tiling),
         writer_(code.writer),
         target_(std::move(target)) {}
 
@@ -65,8 +67,8 @@ class TileStore {
     writer_.line(cat("const int64_t me = lf_min_i64(i + ", t_.mr, ", ie);"));
     writer_.line(cat("const int64_t ne = lf_min_i64(j + ", t_.nr, ", n1);"));
     bool runs = output_divides_columns(code_.product);
-    bool whole =
-        !runs && !code_.layout.has_tiles && code_.product.body().nodes.size() <= kWholeNodesMax;
+    bool whole = !runs && !code_.layout.tiling.matrices &&
+                 code_.product.body().nodes.size() <= kWholeNodesMax;
     if (whole) {
       store_whole_tile();
       writer_.open(true);
@@ -143,7 +145,7 @@ class TileStore {
 
   const TileCode& code_;
   const common::TileProblem& problem_;
-  const TileParams& t_;
+  const RegisterTiling& t_;
   CodeWriter& writer_;
   std::string target_;
   bool flows_ = true;
@@ -157,10 +159,10 @@ class TileStore {
 // What a register tile can read where it lies is not packed.
 class TileEmitter {
  public:
-  TileEmitter(const Graph& body, NodeId contraction, const Schedule& schedule,
+  TileEmitter(const Graph& body, NodeId contraction, const RegisterTiling& tiling,
               const VectorUnit& unit, const std::string& target)
       : product_(body, contraction),
-        layout_(tile_layout(product_, schedule, unit)),
+        layout_(tile_layout(product_, tiling, unit)),
         writer_(body.symbols),
         emitter_(body, writer_),
         code_{product_, layout_, writer_, emitter_, {}},
@@ -174,8 +176,8 @@ class TileEmitter {
     const common::TileProblem& problem = product_.problem();
     std::vector<Expr> extents;
     for (int label : problem.batch) extents.push_back(problem.label_size[at(label)]);
-    extents.push_back(ceil_div(problem.m_size, layout_.params.group));
-    extents.push_back(ceil_div(problem.n_size, layout_.params.nc));
+    extents.push_back(ceil_div(problem.m_size, layout_.tiling.group));
+    extents.push_back(ceil_div(problem.n_size, layout_.tiling.nc));
     UnitLoop units(writer_, extents);
     code_.batch.assign(units.indices().begin(), units.indices().end() - 2);
     bounds_lines(units.indices());
@@ -185,7 +187,7 @@ class TileEmitter {
       emit_blocks();
     }
     Expr count = units.close("", is_one_unit_ || writer_.holds_loops(0));
-    if (layout_.has_tiles) writer_.line("LF_TILES_END;");
+    if (layout_.tiling.matrices) writer_.line("LF_TILES_END;");
     LFARM_RETURN_IF_ERROR(emitter_.status());
     if (!store_.flows()) {
       return common::unsupported("an output mixes elements of the contraction");
@@ -195,21 +197,22 @@ class TileEmitter {
 
  private:
   void declare_scratch() {
-    const TileParams& t = layout_.params;
+    const RegisterTiling& t = layout_.tiling;
     int64_t size = common::dtype_size(product_.node().dtype);
     const std::string& step = layout_.steps.type;
     if (!layout_.column_step) scratch_.add("packed_b", step, size, Expr(t.nc * t.kc));
-    if (!layout_.rows_in_place) {
+    if (!layout_.tiling.rows_in_place) {
       scratch_.add("packed_a", step, size, Expr(t.mc * layout_.row_stride));
     }
     if (!layout_.single_block) scratch_.add("sums", layout_.type, size, Expr(t.group * t.nc));
     writer_.line(cat(layout_.type, " tile[", t.mr * t.nr, "] __attribute__((aligned(64)));"));
-    writer_.line(cat(step, " square[", t.lanes * t.lanes, "] __attribute__((aligned(64))) = {0};"));
-    if (layout_.has_tiles) writer_.line("LF_TILES_BEGIN;");
+    writer_.line(cat(step, " square[", layout_.lanes * layout_.lanes,
+                     "] __attribute__((aligned(64))) = {0};"));
+    if (layout_.tiling.matrices) writer_.line("LF_TILES_BEGIN;");
   }
 
   void bounds_lines(const std::vector<Expr>& unit) {
-    const TileParams& t = layout_.params;
+    const RegisterTiling& t = layout_.tiling;
     auto range = [&](std::string_view name, const Expr& part, int64_t step, const Expr& size) {
       std::string begin = writer_.rare_text(part * Expr(step));
       writer_.line(cat("const int64_t ", name, "0 = ", begin, ";"));
@@ -238,7 +241,7 @@ class TileEmitter {
   }
 
   void emit_blocks() {
-    const TileParams& t = layout_.params;
+    const RegisterTiling& t = layout_.tiling;
     std::string depth = writer_.rare_text(layout_.steps.count);
     writer_.open(true);
     writer_.line(cat("const int64_t k1 = lf_min_i64(k0 + ", t.kc, ", ", depth, ");"));
@@ -249,7 +252,7 @@ class TileEmitter {
     }
     writer_.open(true);
     writer_.line(cat("const int64_t ie = lf_min_i64(ib + ", t.mc, ", m1);"));
-    if (!layout_.rows_in_place) pack_block(code_, Side::kLeft);
+    if (!layout_.tiling.rows_in_place) pack_block(code_, Side::kLeft);
     writer_.open(true);
     writer_.open(true);
     emit_register_tile(code_);
@@ -276,15 +279,17 @@ class TileEmitter {
 
 }  // namespace
 
-Result<FunctionBody> emit_tile(const Graph& body, const Schedule& schedule, const VectorUnit& unit,
+Result<FunctionBody> emit_tile(const Graph& body, const Tiling& tiling, const VectorUnit& unit,
                                const std::optional<common::LoopNest>& epilogue) {
   NodeId contraction = common::only_contraction(body);
   if (contraction < 0) return common::unsupported("a tile kernel holds one contraction");
-  if (!epilogue) return TileEmitter(body, contraction, schedule, unit, "").run();
+  LFARM_ASSIGN_OR_RETURN(auto sizes, common::from_tiling<RegisterTiling>(tiling));
+  LFARM_RETURN_IF_ERROR(common::verify(sizes, common::Contraction(body, contraction), unit));
+  if (!epilogue) return TileEmitter(body, contraction, sizes, unit, "").run();
 
   // The contraction first, then the rest as loops that read it.
   LFARM_ASSIGN_OR_RETURN(FunctionBody product,
-                         TileEmitter(body, contraction, schedule, unit, "product").run());
+                         TileEmitter(body, contraction, sizes, unit, "product").run());
   LFARM_ASSIGN_OR_RETURN(FunctionBody rest,
                          common::lower_cpu_loops(body, *epilogue, common::epilogue_context(body)));
   const Node& node = body.node(contraction);

@@ -7,17 +7,18 @@
 #include "common/base/result.h"
 #include "common/ir/llir/llir.h"
 #include "common/lowering/body/function_body.h"
-#include "worker/codegen/text/vector_unit.h"
+#include "common/schedule/kernels/vector_unit.h"
 
 namespace worker {
 
 // `body` holds exactly one kContract and otherwise primitives. Outputs that are elementwise
 // functions of the contraction, or permutations and reshapes of such, are stored tile by tile. With
 // an `epilogue` the whole contraction goes into scratch, and its loops compute the outputs. `unit`
-// is the target's. kUnsupported for a body without exactly one contraction.
+// is the target's, and `tiling` a RegisterTiling. kUnsupported for a body without exactly one
+// contraction.
 common::Result<common::FunctionBody> emit_tile(const common::Graph& body,
-                                               const common::Schedule& schedule,
-                                               const VectorUnit& unit,
+                                               const common::Tiling& tiling,
+                                               const common::VectorUnit& unit,
                                                const std::optional<common::LoopNest>& epilogue);
 
 }  // namespace worker

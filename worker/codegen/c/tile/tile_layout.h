@@ -1,5 +1,5 @@
-// What the kTile template decides before it writes code: blocks, which operands are read where they
-// lie, and the C types of what is packed.
+// What the code of the kTile template needs to know beside its tiling: how steps go through memory,
+// and the C types of what is packed.
 #pragma once
 
 #include <cstdint>
@@ -7,32 +7,29 @@
 #include <string>
 #include <vector>
 
-#include "common/ir/llir/llir.h"
 #include "common/lowering/body/body_emitter.h"
-#include "worker/codegen/c/tile/tile_steps.h"
-#include "worker/codegen/text/tile_params.h"
-#include "worker/codegen/text/vector_unit.h"
+#include "common/schedule/kernels/register_tiling.h"
 
 namespace worker {
 
 struct TileLayout {
-  TileSteps steps;
+  common::RegisterTiling tiling;
+  common::TileSteps steps;
+  int64_t lanes = 16;                  // elements of a vector, or rows of a register of a matrix
   std::optional<int64_t> column_step;  // between neighbours along k, where columns are in place
-  bool has_tiles = false;              // register tiles of matrices, not of vectors
-  TileReads reads;
-  TileParams params;
-  bool rows_in_place = false;
-  int64_t row_stride = 0;     // of packed_a
-  bool single_block = false;  // one block holds all steps
-  bool ends_in_half = false;  // half a pair may end the steps, and has no zero beside it
-  std::string type, vector;   // C: of the contraction's elements
+  int64_t row_run = 0;                 // of the left operand, see rows_lie_in_place()
+  int64_t row_stride = 0;              // of packed_a
+  bool single_block = false;           // one block holds all steps
+  bool ends_in_half = false;           // half a pair may end the steps, and has no zero beside it
+  std::string type, vector;            // C: of the contraction's elements
 
   // C: a step of an operand wherever it lies.
   std::string step_type() const { return steps.has_pairs() ? "lf_bf16_pair" : type; }
 };
 
-TileLayout tile_layout(const common::Contraction& product, const common::Schedule& schedule,
-                       const VectorUnit& unit);
+// The tiling is verified.
+TileLayout tile_layout(const common::Contraction& product, const common::RegisterTiling& tiling,
+                       const common::VectorUnit& unit);
 
 // Where a tile kernel's code is written, and what it computes: the parts of the template take it.
 struct TileCode {

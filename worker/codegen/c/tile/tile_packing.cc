@@ -5,8 +5,8 @@
 #include "common/base/cat.h"
 #include "common/lowering/body/unit_loop.h"
 #include "common/lowering/text/c_text.h"
+#include "common/schedule/kernels/tile_reads.h"
 #include "worker/codegen/c/tile/tile_columns.h"
-#include "worker/codegen/c/tile/tile_reads.h"
 
 namespace worker {
 
@@ -19,7 +19,9 @@ using common::counting_loop;
 using common::Expr;
 using common::Indices;
 using common::NodeId;
+using common::OperandMemory;
 using common::Side;
+using common::TileSteps;
 using common::unfold;
 
 namespace {
@@ -30,7 +32,7 @@ class BlockPacker {
       : code_(code),
         layout_(code.layout),
         steps_(code.layout.steps),
-        t_(code.layout.params),
+        t_(code.layout.tiling),
         writer_(code.writer),
         emitter_(code.emitter) {}
 
@@ -55,7 +57,7 @@ class BlockPacker {
       fill_rows_of_pairs(memory);
       return;
     }
-    if (left && layout_.reads.copied_run > 1) {
+    if (left && layout_.row_run > 1 && layout_.row_run != common::kWholeRow) {
       copy_rows();
       return;
     }
@@ -97,7 +99,7 @@ class BlockPacker {
 
   // Rows of runs that lie in memory as they lie in the block.
   void copy_rows() {
-    const Expr run(layout_.reads.copied_run);
+    const Expr run(layout_.row_run);
     Indices rows = unfold(code_.own_sizes(Side::kLeft),
                           Expr::index(writer_.open_loop("m", code_.product.own_size(Side::kLeft))));
     TileColumns columns = open_columns(writer_, {common::floor_div(steps_.count, run), run},
@@ -138,7 +140,7 @@ class BlockPacker {
     std::string outer = left ? "k" : "n";  // the square's rows as read
     std::string outer0 = left ? "k0" : from;
     std::string inner0 = left ? from : "k0";
-    int64_t length = t_.lanes;
+    int64_t length = layout_.lanes;
     writer_.open(true);
     writer_.open(true);
     writer_.line(cat("const int64_t re = lf_min_i64(rb + ", length, ", ", left ? "k1" : end, ");"));
@@ -165,7 +167,7 @@ class BlockPacker {
   const TileCode& code_;
   const TileLayout& layout_;
   const TileSteps& steps_;
-  const TileParams& t_;
+  const common::RegisterTiling& t_;
   CodeWriter& writer_;
   BodyEmitter& emitter_;
 };

@@ -1,4 +1,4 @@
-#include "common/schedule/kernel_nest.h"
+#include "common/schedule/kernels/kernel_nest.h"
 
 #include "common/base/contains.h"
 #include "common/ir/hlir/attention_form.h"
@@ -7,6 +7,7 @@
 #include "common/ir/nest/lower_structure.h"
 #include "common/schedule/cpu_nest.h"
 #include "common/schedule/gpu_nest.h"
+#include "common/schedule/kernels/kernel_tiling.h"
 #include "common/schedule/part_nests.h"
 #include "common/schedule/template_fit.h"
 
@@ -58,16 +59,8 @@ bool is_wide_attention(const Kernel& kernel) {
   auto form = kernel.form == Template::kAttention ? attention_form(kernel.body) : std::nullopt;
   if (!form) return false;
   const Graph& body = kernel.body;
-  const Node& scores = body.node(form->scores);
   int64_t width = form->size(form->columns).constant();
-  // The scores' depth is their operands' elements for each row.
-  const auto& contraction = attr<ContractAttr>(scores);
-  int64_t depth = 1;
-  const Shape& queries = body.node(scores.operands[0]).shape;
-  for (size_t k = 0; k < contraction.a.size(); ++k) {
-    bool is_summed = !contains(contraction.out, contraction.a[k]);
-    if (is_summed && queries[k].is_constant()) depth *= queries[k].constant();
-  }
+  int64_t depth = attention_depth(body, *form);
   int64_t bytes =
       ((kRows + kKeys) * depth + kKeys * width) * dtype_size(body.node(form->product).dtype);
   return bytes > kBytes || width > kWidth;
@@ -93,15 +86,23 @@ Result<std::optional<LoopNest>> gpu_nest(const Kernel& kernel, const GpuMachine&
 
 }  // namespace
 
-NestMachine::NestMachine(Machine any_such) : NestMachine(any_such, {}, {}) {}
-
-NestMachine::NestMachine(Machine kind, std::string_view target, std::string_view machine_class)
-    : kind(kind),
-      gpu(gpu_machine_of_class(target, machine_class)),
-      vectors(vector_terms_of_target(target)) {}
-
 Result<std::optional<LoopNest>> kernel_nest(const Kernel& kernel, const NestMachine& machine) {
   return is_gpu(machine.kind) ? gpu_nest(kernel, machine.gpu) : cpu_nest(kernel, machine.vectors);
+}
+
+Status add_nest(Kernel& kernel, const NestMachine& machine) {
+  auto add_tiling = [&] {
+    bool is_loops = kernel.nest && !kernel.nest->is_epilogue;
+    if (!kernel.tiling && !is_loops) kernel.tiling = kernel_tiling(kernel, machine);
+  };
+  // A GPU's loops compute what its templates cannot; a processor's templates what is too much for
+  // loops.
+  if (is_gpu(machine.kind)) add_tiling();
+  if (!kernel.nest) {
+    LFARM_ASSIGN_OR_RETURN(kernel.nest, kernel_nest(kernel, machine));
+  }
+  if (!is_gpu(machine.kind)) add_tiling();
+  return {};
 }
 
 void add_nests(Program& program, const NestMachine& machine) { NestMemo(machine).add(program); }
@@ -133,13 +134,18 @@ void NestMemo::add(Program& program, std::span<const Digest> kernels) {
       if (kernel.part_nests.empty()) kernel.part_nests = part_nests(kernel, kernels[k]);
       continue;
     }
-    if (kernel.nest) continue;
+    if (kernel.nest && kernel.tiling) continue;
     auto [known, is_new] = known_.try_emplace(kernels[k]);
     if (is_new) {
-      auto nest = kernel_nest(kernel, machine_);
-      if (nest.ok()) known->second = std::move(*nest);
+      Kernel chosen = kernel;
+      if (add_nest(chosen, machine_).ok()) {
+        known->second = {std::move(chosen.nest), std::move(chosen.tiling)};
+      }
     }
-    kernel.nest = known->second;
+    if (!kernel.nest) kernel.nest = known->second.nest;
+    // Loops that somebody chose leave nothing to the template.
+    bool is_loops = kernel.nest && !kernel.nest->is_epilogue;
+    if (!kernel.tiling && !is_loops) kernel.tiling = known->second.tiling;
   }
 }
 

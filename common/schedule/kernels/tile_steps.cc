@@ -1,17 +1,9 @@
-#include "worker/codegen/c/tile/tile_steps.h"
+#include "common/schedule/kernels/tile_steps.h"
 
 #include "common/base/cat.h"
 #include "common/lowering/text/c_text.h"
 
-namespace worker {
-
-using common::c_value_type;
-using common::Contraction;
-using common::DType;
-using common::Expr;
-using common::Indices;
-using common::Side;
-using common::unfold;
+namespace common {
 
 TileSteps tile_steps(const Contraction& product, const VectorUnit& unit) {
   TileSteps steps;
@@ -27,7 +19,7 @@ TileSteps tile_steps(const Contraction& product, const VectorUnit& unit) {
     steps.length = 2;
     steps.dtype = DType::kBfloat16;
     steps.type = "uint32_t";
-    steps.count = common::floor_div(steps.depth + Expr(1), Expr(2));
+    steps.count = floor_div(steps.depth + Expr(1), Expr(2));
     if (!steps.sizes.empty() && steps.sizes.back().is_constant() &&
         steps.sizes.back().constant() % 2 == 0) {
       steps.sizes.back() = Expr(steps.sizes.back().constant() / 2);
@@ -37,8 +29,8 @@ TileSteps tile_steps(const Contraction& product, const VectorUnit& unit) {
       steps.may_be_odd = !steps.depth.is_constant() || steps.depth.constant() % 2 != 0;
     }
   }
-  int64_t bytes = common::dtype_size(product.node().dtype);
-  steps.vector = common::cat("lf_", steps.type, unit.bytes / bytes);
+  int64_t bytes = dtype_size(product.node().dtype);
+  steps.vector = cat("lf_", steps.type, unit.bytes / bytes);
   return steps;
 }
 
@@ -51,14 +43,14 @@ Indices TileSteps::elements(const Contraction& product, const Indices& step,
     return result;
   }
   Expr element = step[0] * Expr(2) + half;
-  if (may_be_odd && half.is_constant(1)) element = common::min(element, depth - Expr(1));
+  if (may_be_odd && half.is_constant(1)) element = min(element, depth - Expr(1));
   return unfold(product.sizes_of(product.problem().k), element);
 }
 
-common::TileProblem TileSteps::problem(const Contraction& product) const {
-  common::TileProblem result = product.problem();
+TileProblem TileSteps::problem(const Contraction& product) const {
+  TileProblem result = product.problem();
   result.k_size = count;
   return result;
 }
 
-}  // namespace worker
+}  // namespace common

@@ -1,22 +1,9 @@
-#include "worker/codegen/c/tile/tile_reads.h"
+#include "common/schedule/kernels/tile_reads.h"
 
 #include <algorithm>
 #include <vector>
 
-namespace worker {
-
-using common::BodyEmitter;
-using common::CodeWriter;
-using common::Contraction;
-using common::DType;
-using common::Expr;
-using common::Graph;
-using common::Indices;
-using common::PlainRead;
-using common::Side;
-using common::stride_along;
-using common::unfold;
-using common::Var;
+namespace common {
 
 namespace {
 
@@ -85,17 +72,17 @@ int64_t row_elements(const Contraction& product, const TileSteps& steps) {
   for (size_t d = sizes.size(); d-- > 0;) {
     if (sizes[d].is_constant(1)) continue;
     if (stride_along(found->offset, indices[d]) != run) return run == 1 ? 0 : run;
-    if (!sizes[d].is_constant()) return d == 0 ? TileReads::kWhole : 0;
+    if (!sizes[d].is_constant()) return d == 0 ? kWholeRow : 0;
     run *= sizes[d].constant();
   }
-  return TileReads::kWhole;
+  return kWholeRow;
 }
 
 }  // namespace
 
 int64_t rows_lie_in_place(const Contraction& product, const TileSteps& steps) {
   int64_t run = row_elements(product, steps);
-  if (run == TileReads::kWhole) return run;
+  if (run == kWholeRow) return run;
   return run % steps.length == 0 ? run / steps.length : 0;
 }
 
@@ -127,8 +114,8 @@ std::optional<int64_t> columns_lie_in_place(const Contraction& product, const Ti
   if (along_k == INT32_MAX || along_k < 0 || along_k % steps.length != 0) return std::nullopt;
   if (columns.constant() % lanes != 0 || steps.may_be_odd) {
     auto last = greatest(found->offset, trial.ends);
-    const common::Shape& shape = trial.graph.inputs[static_cast<size_t>(found->input)].shape;
-    Expr elements = common::element_count(shape);
+    const Shape& shape = trial.graph.inputs[static_cast<size_t>(found->input)].shape;
+    Expr elements = element_count(shape);
     if (!last || !elements.is_constant() || *last >= elements.constant()) return std::nullopt;
   }
   return along_k / steps.length;
@@ -174,14 +161,14 @@ OperandMemory operand_memory(const Contraction& product, const TileSteps& steps,
 }
 
 bool output_divides_columns(const Contraction& product) {
-  const common::TileProblem& problem = product.problem();
+  const TileProblem& problem = product.problem();
   if (problem.n.size() < 2) return false;
   CodeWriter trial(product.body().symbols);
   Expr flat = Expr::index(trial.bind_index("n", problem.n_size, 0));
   Expr position = 0;
   Indices columns = unfold(product.sizes_of(problem.n), flat);
   Expr below = 1;
-  const std::vector<int>& out = attr<common::ContractAttr>(product.node()).out;
+  const std::vector<int>& out = attr<ContractAttr>(product.node()).out;
   for (size_t k = out.size(); k-- > 0;) {
     auto it = std::find(problem.n.begin(), problem.n.end(), out[k]);
     if (it != problem.n.end()) {
@@ -193,4 +180,4 @@ bool output_divides_columns(const Contraction& product) {
   return !trial.divided().empty();
 }
 
-}  // namespace worker
+}  // namespace common

@@ -2,23 +2,26 @@
 // there, so that nothing is packed for them.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 
-#include "worker/codegen/c/tile/tile_steps.h"
+#include "common/schedule/kernels/tile_steps.h"
 
-namespace worker {
+namespace common {
+
+inline constexpr int64_t kWholeRow = INT64_MAX;
 
 // How many steps of the left operand lie side by side in an input of the steps' own type, whatever
-// the row, from every multiple of that number on: kWhole, or the size of k's last labels. 0: no
+// the row, from every multiple of that number on: kWholeRow, or the size of k's last labels. 0: no
 // such runs. The last half pair of a whole row is none that can be read in one.
-int64_t rows_lie_in_place(const common::Contraction& product, const TileSteps& steps);
+int64_t rows_lie_in_place(const Contraction& product, const TileSteps& steps);
 
 // Of the right operand: whether a step's elements of `lanes` columns lie side by side in an input
 // of the steps' own type, from every multiple of `lanes` on. The last of them may reach beyond the
 // columns and beyond half a pair, though not beyond the input. Gives the distance between
 // neighbouring steps, in steps.
-std::optional<int64_t> columns_lie_in_place(const common::Contraction& product,
-                                            const TileSteps& steps, int64_t lanes);
+std::optional<int64_t> columns_lie_in_place(const Contraction& product, const TileSteps& steps,
+                                            int64_t lanes);
 
 // How an operand that is packed lies in memory.
 struct OperandMemory {
@@ -26,10 +29,9 @@ struct OperandMemory {
   bool own_runs = false;  // its own flat index would be divided again and again
   bool k_runs = false;    // so would k's
 };
-OperandMemory operand_memory(const common::Contraction& product, const TileSteps& steps,
-                             common::Side side);
+OperandMemory operand_memory(const Contraction& product, const TileSteps& steps, Side side);
 
 // Whether a flat column index would be divided to find where the product's element lies.
-bool output_divides_columns(const common::Contraction& product);
+bool output_divides_columns(const Contraction& product);
 
-}  // namespace worker
+}  // namespace common

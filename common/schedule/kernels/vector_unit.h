@@ -1,7 +1,9 @@
 // What generated code must know of a processor's vector unit.
 #pragma once
 
-namespace worker {
+#include <string_view>
+
+namespace common {
 
 struct VectorUnit {
   int bytes = 64;  // of a register: 16, 32 or 64
@@ -12,4 +14,12 @@ struct VectorUnit {
   bool has_tiles = false;
 };
 
-}  // namespace worker
+// That of the target's processors, such as "cpu-x86_64-avx512".
+constexpr VectorUnit vector_unit_of(std::string_view target) {
+  if (target == "cpu-x86_64-amxbf16") return {64, true, true};
+  if (target == "cpu-x86_64-avx512bf16") return {64, true};
+  if (target == "cpu-x86_64-avx512") return {64};
+  return {target == "cpu-x86_64-avx2" ? 32 : 16};
+}
+
+}  // namespace common

@@ -1,0 +1,86 @@
+#include "common/schedule/kernels/attention_tiling.h"
+
+#include <algorithm>
+
+#include "common/base/cat.h"
+#include "common/schedule/kernels/register_tiling.h"
+
+namespace common {
+namespace {
+
+// Vectors of a register tile that never reach past a row of values.
+int64_t whole_vectors(int64_t width, int64_t lanes) {
+  int64_t vectors = std::min<int64_t>(width / lanes, 4);
+  while (width % (vectors * lanes) != 0) --vectors;
+  return vectors;
+}
+
+int64_t lanes_of(const Graph& body, const AttentionForm& form, const VectorUnit& unit) {
+  return unit.bytes / dtype_size(body.node(form.product).dtype);
+}
+
+}  // namespace
+
+AttentionTiling choose_attention_tiling(const Graph& body, const AttentionForm& form,
+                                        const Schedule& schedule, const VectorUnit& unit) {
+  auto given = [&](std::string_view name) {
+    return schedule_value(schedule, Template::kAttention, name);
+  };
+  AttentionTiling t;
+  t.rows = given("rows") != 0 ? given("rows") : kAttentionRows;
+  t.keys = given("keys") != 0 ? given("keys") : kAttentionKeys;
+  Expr rows = form.size(form.rows);
+  if (rows.is_constant()) {
+    t.rows = std::clamp<int64_t>(rows.constant(), 1, t.rows);
+    t.dots = rows.constant() <= kAttentionSkinnyRows;
+  }
+  const Expr& keys = form.label_size[static_cast<size_t>(form.key)];
+  if (keys.is_constant()) t.keys = std::clamp<int64_t>(keys.constant(), 1, t.keys);
+  TileProblem problem;
+  problem.dtype = body.node(form.product).dtype;
+  problem.m_size = t.rows;
+  problem.n_size = t.keys;
+  problem.k_size = attention_depth(body, form);
+  RegisterTiling scores = choose_register_tiling(problem, unit);
+  const int64_t width = form.size(form.columns).constant();
+  problem.n_size = width;
+  problem.k_size = t.keys;
+  RegisterTiling sums = choose_register_tiling(problem, unit);
+  const int64_t lanes = lanes_of(body, form, unit);
+  if (t.dots && width % lanes == 0) sums.nr = whole_vectors(width, lanes) * lanes;
+  t.score_mr = t.dots ? 0 : scores.mr;
+  t.score_nr = t.dots ? 0 : scores.nr;
+  t.sum_mr = sums.mr;
+  t.sum_nr = sums.nr;
+  t.online = form.weights.scales_rows && given("online") != 0;
+  return t;
+}
+
+Status verify(const AttentionTiling& t, const Graph& body, const AttentionForm& form,
+              const VectorUnit& unit) {
+  auto wrong = [&](std::string_view what) {
+    return invalid_input(cat("the tiling '", print(to_tiling(t)), "': ", what));
+  };
+  // Sums that are written out: far more than registers hold.
+  constexpr int64_t kVectorsMax = 128;
+  const int64_t lanes = lanes_of(body, form, unit);
+  const Expr rows = form.size(form.rows);
+  if (t.rows < 1 || t.keys < 1) return wrong("a size is 0");
+  auto is_tile = [&](int64_t mr, int64_t nr) {
+    return mr > 0 && nr > 0 && nr % lanes == 0 && mr * nr <= kVectorsMax * lanes;
+  };
+  if (!is_tile(t.sum_mr, t.sum_nr)) return wrong("sums are no register tile");
+  if (t.dots ? t.score_mr + t.score_nr != 0 : !is_tile(t.score_mr, t.score_nr)) {
+    return wrong("scores are no register tile");
+  }
+  // They are written out, and all rows are of one unit.
+  if (t.dots && !(rows.is_constant(t.rows) && t.rows <= kAttentionSkinnyRows)) {
+    return wrong("dot products are for one unit of few rows");
+  }
+  if (t.online && !form.weights.scales_rows) {
+    return wrong("what such weights become is known after the last key");
+  }
+  return {};
+}
+
+}  // namespace common

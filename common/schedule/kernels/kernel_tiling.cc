@@ -1,0 +1,38 @@
+#include "common/schedule/kernels/kernel_tiling.h"
+
+#include "common/ir/hlir/attention_form.h"
+#include "common/ir/nest/lower_structure.h"
+#include "common/lowering/body/contraction.h"
+#include "common/schedule/kernels/attention_tiling.h"
+#include "common/schedule/kernels/register_tiling.h"
+
+namespace common {
+namespace {
+
+std::optional<Tiling> cpu_tiling(const Kernel& kernel, const VectorUnit& unit) {
+  if (kernel.form == Template::kAttention) {
+    auto form = attention_form(kernel.body);
+    if (!form) return std::nullopt;
+    return to_tiling(choose_attention_tiling(kernel.body, *form, kernel.schedule, unit));
+  }
+  Graph body = lower_structure(kernel.body, Kept::kContractions);
+  NodeId id = only_contraction(body);
+  if (id < 0) return std::nullopt;
+  return to_tiling(choose_register_tiling(Contraction(body, id), kernel.schedule, unit));
+}
+
+std::optional<Tiling> gpu_tiling(const Kernel& kernel, const GpuMachine& machine) {
+  (void)kernel;
+  (void)machine;
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Tiling> kernel_tiling(const Kernel& kernel, const NestMachine& machine) {
+  if (is_gpu(machine.kind)) return gpu_tiling(kernel, machine.gpu);
+  if (kernel.form != Template::kTile && kernel.form != Template::kAttention) return std::nullopt;
+  return cpu_tiling(kernel, machine.unit);
+}
+
+}  // namespace common
