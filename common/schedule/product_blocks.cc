@@ -115,13 +115,10 @@ int64_t whole_steps(const TileShape& shape, const ProductBlock& block) {
 int64_t patch_of(const std::vector<WeightedTile>& shapes, const ProductBlock& block) {
   int64_t most = 0;
   for (const WeightedTile& each : shapes) {
-    if (!each.shape.grid || each.shape.taps > kPatchTapsMax) return 0;
-    const int64_t patch = each.shape.grid->patch(block.rows);
-    if (patch >= each.shape.taps * block.rows) return 0;
-    // It comes in equal boxes.
-    const int64_t boxes = divide_up(patch, kBoxPixels);
-    const int64_t box = divide_up(divide_up(patch, boxes), kPatchRows) * kPatchRows;
-    most = std::max(most, boxes * box);
+    const int64_t patch =
+        each.shape.grid ? patch_pixels(*each.shape.grid, each.shape.taps, block.rows) : 0;
+    if (patch == 0) return 0;
+    most = std::max(most, patch);
   }
   return most;
 }
@@ -236,6 +233,19 @@ double result_clocks(const TileShape& shape, double own) {
 }
 
 }  // namespace
+
+bool is_product_block(int64_t rows, int64_t columns, int64_t cluster) {
+  return std::any_of(std::begin(kBlocks), std::end(kBlocks), [&](const ProductBlock& block) {
+    return block.rows == rows && block.columns == columns && block.cluster == cluster;
+  });
+}
+
+int64_t patch_pixels(const WindowGrid& grid, int64_t taps, int64_t rows) {
+  const int64_t patch = grid.patch(rows);
+  if (taps > kPatchTapsMax || patch >= taps * rows) return 0;
+  const int64_t boxes = divide_up(patch, kBoxPixels);
+  return boxes * divide_up(divide_up(patch, boxes), kPatchRows) * kPatchRows;
+}
 
 int64_t resident_products(const ProductBlock& block) {
   const int64_t threads = threads_of(block);

@@ -35,6 +35,13 @@ struct ProductBlock {
   bool operator==(const ProductBlock&) const = default;
 };
 
+// Whether product_block() may choose blocks of such sizes.
+bool is_product_block(int64_t rows, int64_t columns, int64_t cluster);
+
+// Pixels of the patch that a block of `rows` windows keeps for all `taps`, in equal boxes of a
+// tensor map; 0 where taps would copy no more than that, or are too many to be written out.
+int64_t patch_pixels(const WindowGrid& grid, int64_t taps, int64_t rows);
+
 // What a schedule asks for; 0: anything.
 struct ProductWish {
   int64_t rows = 0, columns = 0, cluster = 0, splits = 0;

@@ -69,6 +69,10 @@ OperandStep operand_step(const TileOperand& operand, int64_t width, const TileBl
 
 }  // namespace
 
+bool is_tile_block(const TileBlocks& blocks) {
+  return std::find(std::begin(kBlocks), std::end(kBlocks), blocks) != std::end(kBlocks);
+}
+
 int64_t tile_shared_bytes(const TileBlocks& blocks) {
   int64_t stage = (blocks.rows + blocks.columns) * blocks.depth * 2;
   return std::max(blocks.stages * stage, blocks.rows * (blocks.columns + kTilePad) * 4);

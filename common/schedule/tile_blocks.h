@@ -19,7 +19,10 @@ struct TileBlocks {
 
   int64_t threads() const { return rows / tall * (columns / wide) * 32; }
   int64_t sums() const { return tall * wide / 32; }  // of a thread
+  bool operator==(const TileBlocks&) const = default;
 };
+// Whether tile_blocks() may choose them, with splits of 1.
+bool is_tile_block(const TileBlocks& blocks);
 
 // Of the product's rows in shared memory.
 inline constexpr int64_t kTilePad = 4;

@@ -269,22 +269,7 @@ void IrWriter::program(ir::Program::Builder out, const Program& program) {
   buffers(out.initBuffers(list_size(program.buffers.size())), program.buffers);
   auto kernels = out.initKernels(list_size(program.kernels.size()));
   for (size_t i = 0; i < program.kernels.size(); ++i) {
-    const Kernel& kernel = program.kernels[i];
-    auto entry = kernels[list_size(i)];
-    entry.setForm(static_cast<ir::Template>(kernel.form));
-    auto schedule = entry.initSchedule(list_size(kernel.schedule.size()));
-    for (size_t k = 0; k < kernel.schedule.size(); ++k) {
-      schedule[list_size(k)].setName(kj_text(kernel.schedule[k].name));
-      schedule[list_size(k)].setValue(kernel.schedule[k].value);
-    }
-    graph(entry.initBody(), kernel.body);
-    if (kernel.nest) nest(entry.initNest(), *kernel.nest);
-    if (kernel.tiling) tiling(entry.initTiling(), *kernel.tiling);
-    if (kernel.part_nests.empty()) continue;
-    auto parts = entry.initPartNests(list_size(kernel.part_nests.size()));
-    for (size_t k = 0; k < kernel.part_nests.size(); ++k) {
-      if (!kernel.part_nests[k].groups.empty()) nest(parts[list_size(k)], kernel.part_nests[k]);
-    }
+    kernel(kernels[list_size(i)], program.kernels[i]);
   }
   calls(out.initCalls(list_size(program.calls.size())), program.calls);
   exprs(out.initExprs(list_size(expr_count())));
@@ -491,26 +476,6 @@ Graph IrReader::graph(ir::Graph::Reader in) {
   for (auto entry : nodes) graph.nodes.push_back(node(entry, graph.symbols.size()));
   graph.outputs = outputs(in.getOutputs(), graph.symbols.size(), true);
   return graph;
-}
-
-Kernel IrReader::kernel(ir::Kernel::Reader in) {
-  Kernel kernel;
-  kernel.form = get_enum(in.getForm(), static_cast<Template>(kTemplateCount - 1), "template");
-  auto schedule = in.getSchedule();
-  check_count(schedule, kScheduleParametersMax, "schedule parameters");
-  for (auto parameter : schedule) {
-    kernel.schedule.push_back(
-        {get_name(parameter.getName(), "a schedule parameter"), parameter.getValue()});
-  }
-  kernel.body = graph(in.getBody());
-  kernel.nest = nest(in.getNest(), kernel.body.symbols.size());
-  kernel.tiling = tiling(in.getTiling(), kernel.body.symbols.size());
-  auto parts = in.getPartNests();
-  check_count(parts, kHorizontalPartsMax, "nests of parts");
-  for (auto part : parts) {
-    kernel.part_nests.push_back(nest(part, kernel.body.symbols.size()).value_or(LoopNest()));
-  }
-  return kernel;
 }
 
 Program IrReader::program(ir::Program::Reader in) {

@@ -52,6 +52,7 @@ class IrWriter {
 
  private:
   void band(schemas::ir::LoopBand::Builder out, const LoopBand& band);
+  void kernel(schemas::ir::Kernel::Builder out, const Kernel& kernel);
   void entry(schemas::ir::ExprEntry::Builder out, const Expr& expr);
   void node(schemas::ir::Node::Builder out, const Node& node);
   void view(schemas::ir::View::Builder out, const View& view);

@@ -9,6 +9,7 @@
 #include "common/ir/hlir/builder.h"
 #include "common/runtime/device/cuda_device.h"
 #include "common/runtime/executor/executor.h"
+#include "common/schedule/kernels/kernel_nest.h"
 #include "tests/unit/runtime/runtime_testing.h"
 #include "worker/codegen/cuda/cuda.h"
 
@@ -56,7 +57,10 @@ TEST(CudaBoxes, ProductsOfProductsAreRightAtAllSizes) {
   auto device = open_cuda_device();
   ASSERT_TRUE(device.ok()) << device.error().message;
   worker::CudaCodeGenerator generator((*device)->target());
-  auto source = generator.generate(product());
+  Kernel computed = product();
+  const Target target = (*device)->target();
+  ASSERT_TRUE(add_nest(computed, {machine_of(target), target.name, ""}).ok());
+  auto source = generator.generate(computed);
   ASSERT_TRUE(source.ok()) << source.error().message;
   ASSERT_EQ(source->entry.maps.size(), 2u);
   auto compiled = Nvrtc::open().value()->compile(generator.preamble() + source->text, "sm_90a", {});

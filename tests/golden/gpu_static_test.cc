@@ -185,8 +185,12 @@ class Compiler {
   std::function<common::Result<common::Bytes>(const std::string&)> compile_;
 };
 
+common::Status add_nest(common::Kernel& kernel) {
+  return common::add_nest(kernel, {common::machine_of({kTarget}), kTarget, {}});
+}
+
 common::Result<bench::StaticKernel> told_of(NamedKernel& named, const bench::StaticTools& tools) {
-  LFARM_RETURN_IF_ERROR(common::add_nest(named.kernel, {common::machine_of({kTarget}), kTarget, {}}));
+  LFARM_RETURN_IF_ERROR(add_nest(named.kernel));
   return bench::static_kernel(named.kernel, {}, bench::lone_traffic(named.kernel.body, {}), tools);
 }
 
@@ -252,6 +256,7 @@ TEST(GpuStatic, ProductsAreNotSerialised) {
   worker::CudaCodeGenerator generator({kTarget});
   int multiplied = 0;
   for (NamedKernel& named : gpu_kernels()) {
+    ASSERT_TRUE(add_nest(named.kernel).ok()) << named.name;
     auto source = generator.generate(named.kernel);
     if (!source.ok() || !has_warpgroups(*source)) continue;
     SCOPED_TRACE(named.name);
@@ -273,6 +278,7 @@ TEST(GpuStatic, ProductsTakeWhatSearchesExpect) {
   worker::CudaCodeGenerator generator(target);
   bench::StaticTools tools{generator, Compiler(*nvrtc), common::gpu_machine_of_target(kTarget)};
   for (NamedKernel& named : gpu_kernels()) {
+    ASSERT_TRUE(add_nest(named.kernel).ok()) << named.name;
     auto source = generator.generate(named.kernel);
     if (!source.ok() || !has_warpgroups(*source) || source->entry.units.constant() < 132) continue;
     auto told = told_of(named, tools);

@@ -148,7 +148,7 @@ MUTATIONS = [
      "axis.first = affine->offset.constant();", "axis.first = 0;"),
     ("gpu windows", "common/lowering/body/window_operand.cc", "label == next_own_++", "(next_own_++, true)"),
     ("affine offsets", "common/lowering/text/affine.cc", "if (has_others) return", "if (false) return"),
-    ("gpu tile", CUDA + "tile/operand_map.cc", "by_index->strides[k].is_constant(0)", "false"),
+    ("gpu tile", "common/lowering/maps/operand_map.cc", "by_index->strides[k].is_constant(0)", "false"),
     ("gpu tile", CUDA + "tile/tile_block.cc", "Expr(step * blocks)",
      "Expr(step * std::min(blocks, 1))"),
     ("gpu tile", CUDA_TOP, "cuda_support_wgmma()",

@@ -578,17 +578,6 @@ std::optional<AttentionForm> attention_form(const Graph& body) {
   return contractions == 2 ? found : std::nullopt;
 }
 
-int64_t attention_depth(const Graph& graph, const AttentionForm& form) {
-  const Node& scores = graph.node(form.scores);
-  const auto& contraction = attr<ContractAttr>(scores);
-  const Shape& queries = graph.node(scores.operands[0]).shape;
-  int64_t depth = 1;
-  for (size_t k = 0; k < contraction.a.size(); ++k) {
-    if (!contains(contraction.out, contraction.a[k])) depth *= queries[k].constant();
-  }
-  return depth;
-}
-
 std::optional<std::vector<Expr>> demanded_at(const Graph& graph, NodeId from, std::vector<Expr> at,
                                              NodeId target,
                                              const std::function<Expr(const Expr&)>& simplify) {

@@ -73,9 +73,6 @@ std::optional<AttentionForm> attention_form(const Graph& graph, NodeId product,
 // For a kernel's body: the only contraction that is attention, without obstacles.
 std::optional<AttentionForm> attention_form(const Graph& body);
 
-// Elements of a query, which scores sum over.
-int64_t attention_depth(const Graph& graph, const AttentionForm& form);
-
 // The indices at which `from`, demanded at `at`, demands `target`, seen through elementwise nodes
 // and views that are valid everywhere; empty when it does not. `simplify` is applied on the way.
 std::optional<std::vector<Expr>> demanded_at(const Graph& graph, NodeId from, std::vector<Expr> at,

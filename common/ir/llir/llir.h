@@ -90,10 +90,10 @@ struct Kernel {
   // which nests and tilings are made (common/schedule) when a kernel is sent to be compiled; a
   // kernel that is all template has no nest.
   std::optional<LoopNest> nest;
-  // Of a kernel that its template computes, or the part of it that has no loops.
-  std::optional<Tiling> tiling;
   // Of a horizontal kernel that has its nests: one a part; empty for a scatter without loops.
   std::vector<LoopNest> part_nests;
+  // Of a kernel that its template computes, or the part of it that has no loops.
+  std::optional<Tiling> tiling;
   friend bool operator==(const Kernel&, const Kernel&) = default;
 };
 // Content identity: body, template and schedule; independent of where the kernel is used. The nest

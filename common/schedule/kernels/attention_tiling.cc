@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/base/cat.h"
+#include "common/base/contains.h"
 #include "common/schedule/kernels/register_tiling.h"
 
 namespace common {
@@ -15,11 +16,22 @@ int64_t whole_vectors(int64_t width, int64_t lanes) {
   return vectors;
 }
 
-int64_t lanes_of(const Graph& body, const AttentionForm& form, const VectorUnit& unit) {
+int64_t vector_elements(const Graph& body, const AttentionForm& form, const VectorUnit& unit) {
   return unit.bytes / dtype_size(body.node(form.product).dtype);
 }
 
 }  // namespace
+
+int64_t attention_depth(const Graph& body, const AttentionForm& form) {
+  const Node& scores = body.node(form.scores);
+  const auto& contraction = attr<ContractAttr>(scores);
+  const Shape& queries = body.node(scores.operands[0]).shape;
+  int64_t depth = 1;
+  for (size_t k = 0; k < contraction.a.size(); ++k) {
+    if (!contains(contraction.out, contraction.a[k])) depth *= queries[k].constant();
+  }
+  return depth;
+}
 
 AttentionTiling choose_attention_tiling(const Graph& body, const AttentionForm& form,
                                         const Schedule& schedule, const VectorUnit& unit) {
@@ -46,7 +58,7 @@ AttentionTiling choose_attention_tiling(const Graph& body, const AttentionForm& 
   problem.n_size = width;
   problem.k_size = t.keys;
   RegisterTiling sums = choose_register_tiling(problem, unit);
-  const int64_t lanes = lanes_of(body, form, unit);
+  const int64_t lanes = vector_elements(body, form, unit);
   if (t.dots && width % lanes == 0) sums.nr = whole_vectors(width, lanes) * lanes;
   t.score_mr = t.dots ? 0 : scores.mr;
   t.score_nr = t.dots ? 0 : scores.nr;
@@ -63,7 +75,7 @@ Status verify(const AttentionTiling& t, const Graph& body, const AttentionForm& 
   };
   // Sums that are written out: far more than registers hold.
   constexpr int64_t kVectorsMax = 128;
-  const int64_t lanes = lanes_of(body, form, unit);
+  const int64_t lanes = vector_elements(body, form, unit);
   const Expr rows = form.size(form.rows);
   if (t.rows < 1 || t.keys < 1) return wrong("a size is 0");
   auto is_tile = [&](int64_t mr, int64_t nr) {

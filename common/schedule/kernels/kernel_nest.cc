@@ -1,12 +1,12 @@
 #include "common/schedule/kernels/kernel_nest.h"
 
-#include "common/base/contains.h"
 #include "common/ir/hlir/attention_form.h"
 #include "common/ir/llir/grouped_form.h"
 #include "common/ir/llir/in_place.h"
 #include "common/ir/nest/lower_structure.h"
 #include "common/schedule/cpu_nest.h"
 #include "common/schedule/gpu_nest.h"
+#include "common/schedule/kernels/attention_tiling.h"
 #include "common/schedule/kernels/kernel_tiling.h"
 #include "common/schedule/part_nests.h"
 #include "common/schedule/template_fit.h"
@@ -66,16 +66,13 @@ bool is_wide_attention(const Kernel& kernel) {
   return bytes > kBytes || width > kWidth;
 }
 
-// Whether the template computes the whole body on such a machine.
-bool holds(const Kernel& kernel, const GpuMachine& machine) {
-  return template_holds(kernel) || (warpgroups_multiply(machine.target) && warpgroups_hold(kernel));
-}
-
 Result<std::optional<LoopNest>> gpu_nest(const Kernel& kernel, const GpuMachine& machine) {
-  bool is_structured = kernel.form == Template::kTile || kernel.form == Template::kAttention;
+  // What no template computes has loops.
+  bool is_left = (kernel.form == Template::kTile && !kernel.tiling) ||
+                 (kernel.form == Template::kAttention && !template_holds(kernel)) ||
+                 is_wide_attention(kernel);
   bool has_loops = kernel.form == Template::kLoops || kernel.form == Template::kFourier ||
-                   (is_structured && !holds(kernel, machine)) || is_wide_attention(kernel) ||
-                   (kernel.form == Template::kScatter && is_looped_scatter(kernel, 0));
+                   is_left || (kernel.form == Template::kScatter && is_looped_scatter(kernel, 0));
   if (!has_loops) return std::optional<LoopNest>();
   Schedule schedule = kernel.form == Template::kLoops ? kernel.schedule : Schedule();
   LFARM_ASSIGN_OR_RETURN(

@@ -134,6 +134,7 @@ std::string print_nests(Compilation& compilation) {
   for (size_t k = 0; k < program.kernels.size(); ++k) {
     const common::Kernel& kernel = program.kernels[k];
     out += cat("# kernel ", k, " ", common::template_name(kernel.form), "\n");
+    if (kernel.tiling) out += cat("tiling ", common::print(*kernel.tiling), "\n");
     if (!kernel.nest) continue;
     out += cat(common::print(*kernel.nest), "of\n",
                common::print(common::nest_body(kernel.body, *kernel.nest)));
@@ -149,7 +150,7 @@ constexpr Pass kPasses[] = {
     {"egraph", "each region's equal programs, and the rules that found them", print_egraphs},
     {"candidates", "the programs that each region's search begins with", print_candidates},
     {"program", "the whole graph's kernels and calls before anything is measured", print_program},
-    {"nests", "the loops of each kernel's body that its template does not compute by itself",
+    {"nests", "each kernel's tiling, and the loops of what its template does not compute by itself",
      print_nests},
 };
 

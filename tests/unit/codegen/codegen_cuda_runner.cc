@@ -57,7 +57,9 @@ class CudaRunner final : public KernelRunner {
         generator_(device_->target()) {}
 
   const worker::CodeGenerator& generator() const override { return generator_; }
-  common::NestMachine machine() const override { return common::Machine::kGpu; }
+  common::NestMachine machine() const override {
+    return {common::machine_of(device_->target()), device_->target().name, {}};
+  }
 
   void load(const std::string& text) override {
     std::string architecture = device_->target().name.substr(std::string("cuda-").size());

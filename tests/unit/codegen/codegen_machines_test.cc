@@ -25,11 +25,20 @@ constexpr std::string_view kSmall = "NVIDIA L4, 58 SMs, 22 GiB, 72 W";
 // Blocks of one launch for a machine of the class.
 int64_t blocks(Template form, const Graph& body, std::string_view target,
                std::string_view machine_class) {
-  CudaCodeGenerator generator({std::string(target)}, machine_class);
-  auto source = generator.generate({form, {}, body, {}});
+  const common::Target written_for{std::string(target)};
+  common::Kernel kernel{form, {}, body, {}};
+  const common::NestMachine machine(common::machine_of(written_for), target, machine_class);
+  EXPECT_TRUE(common::add_nest(kernel, machine).ok());
+  auto source = CudaCodeGenerator(written_for, machine_class).generate(kernel);
   EXPECT_TRUE(source.ok()) << (source.ok() ? "" : source.error().message);
   if (!source.ok()) return 0;
   return source->entry.block.blocks(source->entry.units.evaluate({}));
+}
+
+common::Result<KernelSource> hopper_source(common::Kernel kernel) {
+  LFARM_RETURN_IF_ERROR(
+      common::add_nest(kernel, {common::Machine::kGpuWarpgroups, "cuda-sm_90a", ""}));
+  return CudaCodeGenerator({"cuda-sm_90a"}).generate(kernel);
 }
 
 Graph product(int64_t m, int64_t n, int64_t k) {
@@ -108,8 +117,7 @@ TEST(CudaMachines, CopyingBlocksSetUpBeforeTheyWait) {
                       {x, y},
                       common::ContractAttr{{0, 2}, {1, 2}, {0, 1}}});
   b.output(b.binary(common::BinaryOp::kMul, sum, scale));
-  auto source = CudaCodeGenerator({"cuda-sm_90a"})
-                    .generate({Template::kTile, {{"warpgroups", 64064}}, b.finish(), {}});
+  auto source = hopper_source({Template::kTile, {{"warpgroups", 64064}}, b.finish(), {}});
   ASSERT_TRUE(source.ok()) << source.error().message;
   EXPECT_TRUE(source->entry.waits);
   const std::string& text = source->text;
@@ -142,7 +150,7 @@ TEST(CudaMachines, BlocksOfPatchesSetUpBeforeTheyWait) {
                   {kImages, kSize, kSize, kChannels},
                   {b.view(x, windows), w},
                   common::ContractAttr{{0, 1, 2, 3, 4, 5}, {6, 3, 4, 5}, {0, 1, 2, 6}}}));
-  auto source = CudaCodeGenerator({"cuda-sm_90a"}).generate({Template::kTile, {}, b.finish(), {}});
+  auto source = hopper_source({Template::kTile, {}, b.finish(), {}});
   ASSERT_TRUE(source.ok()) << source.error().message;
   const std::string& text = source->text;
   ASSERT_NE(text.find("full_patch"), std::string::npos) << text;

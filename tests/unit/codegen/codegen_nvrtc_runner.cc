@@ -24,7 +24,7 @@ class NvrtcRunner final : public KernelRunner {
  public:
   // Without a target for all of them, and with the instructions that all have.
   explicit NvrtcRunner(const std::string& target)
-      : generator_({target.empty() ? "cuda-sm_80" : target}) {
+      : target_{target.empty() ? "cuda-sm_80" : target}, generator_(target_) {
     if (!target.empty()) architectures_ = {target.substr(std::string("cuda-").size())};
     auto nvrtc = common::Nvrtc::open();
     if (nvrtc.ok()) {
@@ -35,7 +35,9 @@ class NvrtcRunner final : public KernelRunner {
   }
 
   const worker::CodeGenerator& generator() const override { return generator_; }
-  common::NestMachine machine() const override { return common::Machine::kGpu; }
+  common::NestMachine machine() const override {
+    return {common::machine_of(target_), target_.name, {}};
+  }
   bool runs() const override { return false; }
 
   void load(const std::string& text) override {
@@ -82,6 +84,7 @@ class NvrtcRunner final : public KernelRunner {
   std::shared_ptr<const common::Nvrtc> nvrtc_;
   std::string missing_;
   std::vector<std::string> architectures_{"sm_80", "sm_90a", "sm_100"};
+  common::Target target_;
   worker::CudaCodeGenerator generator_;
 };
 

@@ -62,6 +62,14 @@ Kernel attention(DType dtype, int64_t heads, Expr rows, Expr keys, int64_t width
   return {Template::kAttention, {}, canonical(b.finish()), {}};
 }
 
+// Real signals, whose transform has passes of several radices.
+Kernel transform(int64_t points) {
+  GraphBuilder b;
+  NodeId x = input(b, DType::kFloat32, {40, points});
+  b.output(b.fourier(x, std::nullopt, {false, false, points / 2 + 1}));
+  return {Template::kFourier, {}, canonical(b.finish()), {}};
+}
+
 // Between them they take every form of tiling that a target has.
 std::vector<Kernel> kernels() {
   const Expr s = Expr::symbol(0);
@@ -74,7 +82,9 @@ std::vector<Kernel> kernels() {
           attention(DType::kFloat32, 4, 128, 200, 64),
           attention(DType::kFloat32, 4, 1, s, 64),
           attention(DType::kBfloat16, 4, 128, 256, 64),
-          attention(DType::kBfloat16, 8, 1, s, 128)};
+          attention(DType::kBfloat16, 8, 1, s, 128),
+          transform(960),
+          transform(256)};
 }
 
 std::unique_ptr<CodeGenerator> generator_for(const Target& target) {
@@ -139,11 +149,12 @@ TEST_P(TilingFields, EachChangesTheTextOrIsRefused) {
 
 INSTANTIATE_TEST_SUITE_P(Targets, TilingFields,
                          ::testing::Values("cpu-x86_64-avx512", "cpu-x86_64-avx512bf16",
-                                           "cpu-x86_64-amxbf16", "cpu-x86_64-avx2"));
+                                           "cpu-x86_64-amxbf16", "cpu-x86_64-avx2", "cuda-sm_80",
+                                           "cuda-sm_90a"));
 
 // Schedules are for who chooses tilings: a generator does not read them.
 TEST(TilingFields, SchedulesAreNotRead) {
-  for (const char* name : {"cpu-x86_64-avx512"}) {
+  for (const char* name : {"cpu-x86_64-avx512", "cuda-sm_80", "cuda-sm_90a"}) {
     const Target target{name};
     auto generator = generator_for(target);
     for (Kernel kernel : kernels()) {

@@ -33,7 +33,8 @@ Kept kept_by(Template form) {
 
 Result<FunctionBody> emit_template(const Kernel& kernel, const Graph& body,
                                    const common::VectorUnit& unit) {
-  bool is_tiled = kernel.form == Template::kTile || kernel.form == Template::kAttention;
+  bool is_tiled = kernel.form == Template::kTile || kernel.form == Template::kAttention ||
+                  kernel.form == Template::kFourier;
   if (is_tiled && !kernel.tiling)
     return common::invalid_input("a kernel of a template has no tiling");
   switch (kernel.form) {
@@ -42,7 +43,7 @@ Result<FunctionBody> emit_template(const Kernel& kernel, const Graph& body,
     case Template::kAttention:
       return emit_attention(body, *kernel.tiling, unit);
     case Template::kFourier:
-      return emit_fourier(body, unit.bytes);
+      return emit_fourier(body, *kernel.tiling);
     case Template::kScan:
       return emit_scan(body);
     case Template::kScatter:

@@ -9,6 +9,7 @@
 #include "common/lowering/body/unit_loop.h"
 #include "common/lowering/text/c_text.h"
 #include "common/lowering/text/view_inverse.h"
+#include "common/schedule/kernels/fourier_tiling.h"
 #include "worker/codegen/c/fourier_passes.h"
 
 namespace worker {
@@ -20,11 +21,14 @@ using common::CodeValue;
 using common::CodeWriter;
 using common::counting_loop;
 using common::declare_positions;
+using common::DType;
 using common::Expr;
 using common::finish_body;
 using common::flow_forward;
 using common::FourierAttr;
 using common::FourierForm;
+using common::FourierRow;
+using common::FourierTiling;
 using common::FunctionBody;
 using common::Graph;
 using common::Indices;
@@ -35,6 +39,7 @@ using common::Result;
 using common::Scratch;
 using common::Shape;
 using common::stride_along;
+using common::Tiling;
 using common::UnitLoop;
 
 namespace {
@@ -43,23 +48,21 @@ int64_t up(int64_t size, int64_t step) { return (size + step - 1) / step * step;
 
 // What a unit transforms.
 struct UnitSizes {
-  UnitSizes(const Graph& body, const Node& node, int vector_bytes)
-      : points(body.node(node.operands[0]).shape.back().constant()),
-        count(node.shape.back().constant()),
-        is_complex(node.operands.size() > 1),
-        is_halved(!is_complex && points % 2 == 0 && count <= points / 2 + 1) {
-    int64_t bytes = common::dtype_size(node.dtype);
-    lanes = std::clamp<int64_t>(vector_bytes / bytes, 2, 64 / bytes);
-    // Rows a power of two apart would meet in few sets of a cache.
-    row_stride = up(std::max(points, count), lanes) + lanes;
-  }
+  UnitSizes(const FourierRow& row, int64_t lanes)
+      : points(row.points),
+        count(row.count),
+        is_complex(row.is_complex),
+        is_halved(row.is_halved()),
+        lanes(lanes),
+        // Rows a power of two apart would meet in few sets of a cache.
+        row_stride(up(std::max(points, count), lanes) + lanes) {}
 
   const int64_t points;  // of a row
   const int64_t count;   // of its frequencies
   const bool is_complex;
   const bool is_halved;  // a real signal, seen as a complex one of half the length
-  int64_t lanes = 1;     // rows at once
-  int64_t row_stride = 1;
+  const int64_t lanes;   // rows at once
+  const int64_t row_stride;
 };
 
 // The rows of the whole transform, of which units take neighbours.
@@ -76,15 +79,16 @@ struct TransformedRows {
 // of them a vector of the rows' real parts and one of their imaginary parts.
 class FourierEmitter {
  public:
-  FourierEmitter(const Graph& body, const FourierForm& form, int vector_bytes)
+  FourierEmitter(const Graph& body, const FourierForm& form, const FourierTiling& tiling)
       : body_(body),
         form_(form),
         node_(body.node(form.any())),
         writer_(body.symbols),
         emitter_(body, writer_),
-        sizes_(body, node_, vector_bytes),
+        sizes_(fourier_row(body, form), tiling.rows),
         rows_{Shape(node_.shape.begin(), node_.shape.end() - 1)} {
     passes_.points = sizes_.is_halved ? sizes_.points / 2 : sizes_.points;
+    passes_.radices = tiling.radices();
     passes_.twiddle_step = sizes_.is_halved ? 2 : 1;
     passes_.inverse = common::attr<FourierAttr>(node_).inverse;
     passes_.type = c_value_type(node_.dtype);
@@ -107,7 +111,7 @@ class FourierEmitter {
     writer_.line(cat("const int64_t rows = lf_min_i64(", sizes_.lanes, ", ",
                      writer_.rare_text(length), " - r0);"));
     load_rows();
-    bool odd = radices_of(passes_.points).size() % 2 != 0;
+    bool odd = passes_.radices.size() % 2 != 0;
     writer_.line(fourier_passes(passes_, "a", "b"));
     std::string from = odd ? "b" : "a";
     if (sizes_.is_halved) {
@@ -272,10 +276,13 @@ class FourierEmitter {
 
 }  // namespace
 
-Result<FunctionBody> emit_fourier(const Graph& body, int vector_bytes) {
+Result<FunctionBody> emit_fourier(const Graph& body, const Tiling& tiling) {
   auto form = common::fourier_form(body);
   if (!form) return common::unsupported("the body holds no transform that one kernel computes");
-  return FourierEmitter(body, *form, vector_bytes).run();
+  LFARM_ASSIGN_OR_RETURN(auto sizes, common::from_tiling<FourierTiling>(tiling));
+  const DType dtype = body.node(form->any()).dtype;
+  LFARM_RETURN_IF_ERROR(common::verify(sizes, fourier_row(body, *form), dtype));
+  return FourierEmitter(body, *form, sizes).run();
 }
 
 }  // namespace worker

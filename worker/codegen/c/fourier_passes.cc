@@ -161,26 +161,11 @@ std::string one_pass(const FourierPasses& f, int64_t radix, int64_t n, int64_t s
 
 }  // namespace
 
-std::vector<int64_t> radices_of(int64_t points) {
-  std::vector<int64_t> radices;
-  int twos = 0;
-  for (; points % 2 == 0; points /= 2) ++twos;
-  // Fours rather than an eight and a two.
-  int fours = twos % 3 == 2 ? 1 : twos % 3 == 1 && twos > 1 ? 2 : 0;
-  for (int eights = (twos - 2 * fours) / 3; eights > 0; --eights) radices.push_back(8);
-  for (int k = 0; k < fours; ++k) radices.push_back(4);
-  if (twos == 1) radices.push_back(2);
-  for (int64_t factor : {7, 5, 3}) {
-    for (; points % factor == 0; points /= factor) radices.push_back(factor);
-  }
-  return radices;
-}
-
 std::string fourier_passes(const FourierPasses& passes, const std::string& a,
                            const std::string& b) {
   std::string text, from = a, to = b;
   int64_t n = passes.points, stride = 1;
-  for (int64_t radix : radices_of(passes.points)) {
+  for (int64_t radix : passes.radices) {
     text += one_pass(passes, radix, n, stride, from, to);
     n /= radix;
     stride *= radix;

@@ -12,15 +12,12 @@ namespace worker {
 // vector 2 m + 1.
 struct FourierPasses {
   int64_t points = 1;
+  std::vector<int64_t> radices;  // whose product are the points
   bool inverse = false;
   std::string type;          // of the elements: "float" or "double"
   int64_t lanes = 1;         // elements of a vector
   int64_t twiddle_step = 1;  // the table's twiddle k * twiddle_step is exp(s 2 pi i k / points)
 };
-
-// Radices whose product is `points`, which has factors of 2, 3, 5 and 7 alone: eights, then what
-// else there is.
-std::vector<int64_t> radices_of(int64_t points);
 
 // Statements that transform what is in `a`. With an odd number of radices the result is in `b`,
 // otherwise in `a`. Both are pointers to elements, `twiddles` to the table.

@@ -79,7 +79,8 @@ Result<GpuFunction> emit_template(const Kernel& kernel, const CudaMachine& machi
     return emit_cuda_attention(kernel.body, kernel.schedule, machine);
   }
   if (kernel.form == Template::kTile) {
-    return emit_cuda_tile(lower_structure(kernel.body, Kept::kContractions), kernel.schedule,
+    if (!kernel.tiling) return common::unsupported("a kernel of a template has no tiling");
+    return emit_cuda_tile(lower_structure(kernel.body, Kept::kContractions), *kernel.tiling,
                           machine);
   }
   Graph body = lower_structure(kernel.body, Kept::kNone);

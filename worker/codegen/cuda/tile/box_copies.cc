@@ -12,7 +12,8 @@ constexpr int64_t kGroupBytes = 128;  // of a row that is permuted as one
 
 class BoxCopies : public TmaCopies {
  public:
-  BoxCopies(CudaTileBlock& block, common::Expr depth, OperandMap left, OperandMap right, int number)
+  BoxCopies(CudaTileBlock& block, common::Expr depth, common::OperandMap left,
+            common::OperandMap right, int number)
       : block_(block),
         depth_(std::move(depth)),
         left_(std::move(left)),
@@ -31,11 +32,11 @@ class BoxCopies : public TmaCopies {
   }
 
  private:
-  static std::string k(const OperandMap& map) {
+  static std::string k(const common::OperandMap& map) {
     return map.k_run == 0 ? "k0" : cat("k0 % ", map.k_run);
   }
   // Coordinates in dimensions behind the first two.
-  std::string others(const OperandMap& map) const {
+  std::string others(const common::OperandMap& map) const {
     std::string at = map.k_run == 0 ? "" : cat(", k0 / ", map.k_run);
     for (size_t label : map.labels) {
       at += cat(", (int)(", block_.writer().text(block_.batch()[label]), ")");
@@ -45,7 +46,7 @@ class BoxCopies : public TmaCopies {
 
   CudaTileBlock& block_;
   common::Expr depth_;
-  OperandMap left_, right_;
+  common::OperandMap left_, right_;
   int number_;
 };
 
@@ -53,7 +54,8 @@ class BoxCopies : public TmaCopies {
 
 // One box, or where the operand's memory runs along its own axis one for each group of chunks.
 void copy_boxes(CudaTileBlock& block, const CudaTileStages& stages, Side side,
-                const OperandMap& map, int number, const std::string& k0, const std::string& more) {
+                const common::OperandMap& map, int number, const std::string& k0,
+                const std::string& more) {
   const int cluster = block.size().cluster;
   const bool is_left = side == Side::kLeft,
              is_shared = cluster > 1 && is_left == block.size().is_beside;

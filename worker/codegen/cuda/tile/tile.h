@@ -12,10 +12,10 @@ namespace worker {
 // `body` holds exactly one kContract and otherwise primitives, and its outputs are elementwise
 // functions of it, or permutations and reshapes of such. kUnsupported for other bodies.
 //
-// Of the schedule: block_rows and block_columns, where there is a block of these sizes; splits;
-// and, on machines whose warpgroups multiply, warpgroups, clusters and stages.
+// `tiling`: a WarpgroupTiling, where the machine's warpgroups multiply, SkinnyTiling, MmaTiling or
+// ThreadTiling (common/schedule/products).
 common::Result<common::GpuFunction> emit_cuda_tile(const common::Graph& body,
-                                                   const common::Schedule& schedule,
+                                                   const common::Tiling& tiling,
                                                    const CudaMachine& machine);
 
 }  // namespace worker

@@ -1,14 +1,11 @@
 #include "worker/codegen/cuda/tile/tile_block.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "common/base/cat.h"
 #include "common/base/contains.h"
-#include "common/ir/hlir/sizes.h"
 #include "common/lowering/body/exchanged_sums.h"
 #include "common/lowering/text/c_text.h"
-#include "common/schedule/gpu_splits.h"
 #include "worker/codegen/cuda/text/split.h"
 
 namespace worker {
@@ -47,10 +44,6 @@ constexpr const char* kKeptSums =
 // Neighbouring blocks share rows and columns, which then are in the L2 cache: blocks go through
 // this many rows of blocks at a time.
 constexpr int64_t kGroup = 8;
-constexpr double kSharing = 1.2;  // what a block's part of a k takes more than its share
-constexpr int64_t kSharingBlocksMax = 1024;
-constexpr int64_t kStepsMin = 4;  // of a block that shares a k
-constexpr double kUnasked = 1e6;  // more than any two sizes differ by
 constexpr int64_t kAccessBytes = 16;
 constexpr int64_t kBatch = 4;  // vectors of a thread that are stored together
 
@@ -58,14 +51,14 @@ Expr ceil_div(const Expr& a, int64_t b) { return common::floor_div(a + Expr(b - 
 
 }  // namespace
 
-CudaTileBlock::CudaTileBlock(const Graph& body, const Contraction& contraction, CudaBlockSize size,
+CudaTileBlock::CudaTileBlock(const Contraction& contraction, CudaBlockSize size,
                              const Contraction* before)
-    : body_(body),
+    : body_(contraction.body()),
       contraction_(contraction),
       before_(before),
       size_(size),
-      writer_(body.symbols),
-      emitter_(body, writer_),
+      writer_(body_.symbols),
+      emitter_(body_, writer_),
       type_(c_value_type(contraction.node().dtype)) {
   k_.filled = contraction.problem().k_size;
   if (contraction.group() != nullptr) runs_.emplace(*contraction.group(), size.rows, size.threads);
@@ -382,59 +375,6 @@ Result<GpuFunction> CudaTileBlock::finish() {
   function.block.units = 1;
   function.block.shared_bytes = dynamic_bytes_;
   return function;
-}
-
-Expr cuda_tiles(const Contraction& contraction, const CudaBlockSize& size) {
-  const common::TileProblem& p = contraction.problem();
-  return contraction.batch_size() * ceil_div(p.m_size, size.rows_together()) * Expr(size.cluster) *
-         ceil_div(p.n_size, size.columns_together());
-}
-
-int64_t cuda_tile_splits(const Contraction& contraction, const CudaBlockSize& size, int64_t depth,
-                         const common::Schedule& schedule,
-                         const std::vector<common::SymbolRange>& symbols,
-                         const CudaMachine& machine) {
-  if (contraction.group() != nullptr) return 1;
-  const common::TileProblem& p = contraction.problem();
-  Expr blocks = cuda_tiles(contraction, size);
-  int64_t wanted = schedule_value(schedule, common::Template::kTile, "splits");
-  int64_t splits =
-      common::gpu_splits(blocks, p.k_size, depth * kStepsMin, wanted, symbols, machine.processors);
-  // Each leaves a block of sums in memory, of which there must not be many at any size.
-  std::vector<int64_t> largest;
-  for (const common::SymbolRange& s : symbols) {
-    largest.push_back(std::min<int64_t>(s.max, int64_t{1} << 20));
-  }
-  auto results = std::max<int64_t>(blocks.evaluate(largest), 1);
-  return std::clamp<int64_t>(kSharingBlocksMax / results, 1, splits);
-}
-
-double cuda_block_cost(const Contraction& contraction, const CudaBlockSize& size, double overhead,
-                       const common::Schedule& schedule,
-                       const std::vector<common::SymbolRange>& symbols, const CudaMachine& machine,
-                       int64_t splits) {
-  const common::TileProblem& p = contraction.problem();
-  double waves = 0;
-  for (const common::WeightedSizes& each : common::priced_sizes(symbols)) {
-    auto blocks = [&](const Expr& extent, int64_t step) {
-      return std::ceil(static_cast<double>(std::max<int64_t>(extent.evaluate(each.sizes), 1)) /
-                       static_cast<double>(step));
-    };
-    double count = blocks(contraction.batch_size(), 1) * blocks(p.m_size, size.rows) *
-                   blocks(p.n_size, size.columns) * static_cast<double>(splits);
-    // The last wave is full more often than its size says, because waves overlap.
-    double rounds = count / static_cast<double>(machine.processors);
-    waves += each.weight * std::max(1.0, (rounds + std::ceil(rounds)) / 2);
-  }
-  double cost = waves * overhead * static_cast<double>(size.rows * size.columns);
-  if (splits > 1) cost *= kSharing / static_cast<double>(splits);
-  auto fits = [&](std::string_view name, int64_t value) {
-    int64_t wanted = schedule_value(schedule, common::Template::kTile, name);
-    return wanted == 0 || wanted == value;
-  };
-  if (!fits("block_rows", size.rows)) cost *= kUnasked;
-  if (!fits("block_columns", size.columns)) cost *= kUnasked;
-  return cost;
 }
 
 }  // namespace worker

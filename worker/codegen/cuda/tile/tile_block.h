@@ -10,7 +10,6 @@
 #include "common/ir/llir/llir.h"
 #include "common/lowering/body/contraction.h"
 #include "common/lowering/loops/gpu_function.h"
-#include "worker/codegen/cuda/text/machine.h"
 #include "worker/codegen/cuda/text/text.h"
 #include "worker/codegen/cuda/tile/tile_grouped.h"
 
@@ -30,8 +29,8 @@ struct CudaBlockSize {
 class CudaTileBlock {
  public:
   // `before`: of paired products, the one whose sums store() finds in shared memory, too.
-  CudaTileBlock(const common::Graph& body, const common::Contraction& contraction,
-                CudaBlockSize size, const common::Contraction* before = nullptr);
+  CudaTileBlock(const common::Contraction& contraction, CudaBlockSize size,
+                const common::Contraction* before = nullptr);
 
   common::CodeWriter& writer() { return writer_; }
   common::BodyEmitter& emitter() { return emitter_; }
@@ -147,38 +146,5 @@ class CudaTileBlock {
   std::optional<common::DType> rounded_;  // the type of sums in shared memory
   std::optional<CudaRowRuns> runs_;
 };
-
-// Parts of the product that a block each computes, whole clusters of them.
-common::Expr cuda_tiles(const common::Contraction& contraction, const CudaBlockSize& size);
-
-// Turns a contraction's block size into a guess of its cost, for choosing among sizes: waves of
-// blocks on the machine's processors, over the symbols' priced_sizes(), times the work of one
-// block, which is `overhead` times the multiplications, of which each of `splits` has its share.
-// Sizes that the schedule does not ask for come after all that it does.
-double cuda_block_cost(const common::Contraction& contraction, const CudaBlockSize& size,
-                       double overhead, const common::Schedule& schedule,
-                       const std::vector<common::SymbolRange>& symbols, const CudaMachine& machine,
-                       int64_t splits = 1);
-
-// How many blocks share a k, in whole steps of `depth`: the schedule's splits, or as many as fill
-// the machine.
-int64_t cuda_tile_splits(const common::Contraction& contraction, const CudaBlockSize& size,
-                         int64_t depth, const common::Schedule& schedule,
-                         const std::vector<common::SymbolRange>& symbols,
-                         const CudaMachine& machine);
-
-// The first of the sizes that cost least.
-template <class Size, size_t kCount, class Cost>
-Size cheapest_size(const Size (&sizes)[kCount], Cost cost) {
-  const Size* best = sizes;
-  double least = cost(sizes[0]);
-  for (const Size& size : sizes) {
-    double now = cost(size);
-    if (now >= least) continue;
-    best = &size;
-    least = now;
-  }
-  return *best;
-}
 
 }  // namespace worker

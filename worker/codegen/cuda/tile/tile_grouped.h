@@ -5,11 +5,7 @@
 
 #include <string>
 
-#include "common/base/result.h"
-#include "common/ir/llir/llir.h"
 #include "common/lowering/body/contraction.h"
-#include "common/lowering/loops/gpu_function.h"
-#include "worker/codegen/cuda/text/machine.h"
 
 namespace worker {
 
@@ -37,11 +33,5 @@ class CudaRowRuns {
   int64_t rows_;
   int threads_;
 };
-
-// `body` holds one contraction, which has an order of rows. kUnsupported where it is of no form
-// that blocks can compute.
-common::Result<common::GpuFunction> emit_cuda_tile_grouped(const common::Graph& body,
-                                                           const common::Schedule& schedule,
-                                                           const CudaMachine& machine);
 
 }  // namespace worker

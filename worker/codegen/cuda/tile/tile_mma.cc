@@ -15,29 +15,17 @@ using common::Contraction;
 using common::DType;
 using common::Expr;
 using common::GpuFunction;
-using common::Graph;
 using common::Result;
-using common::Schedule;
 using common::Side;
 using common::TileBlocks;
 
 namespace {
 
-// Blocks that share a k: as many as fill the machine, at most those of the choice.
-Expr sharing_blocks(const Contraction& c, const TileBlocks& blocks, const CudaMachine& machine) {
-  if (blocks.splits == 1) return 1;
-  Expr all = cuda_tiles(c, {blocks.rows, blocks.columns});
-  Expr fill = common::floor_div(common::kTileBlocksSm * machine.processors, all);
-  return common::max(1, common::min(blocks.splits, fill));
-}
-
 // Steps of k are loaded `stages` - 1 ahead of the one that is multiplied.
 class MmaEmitter {
  public:
-  MmaEmitter(const Graph& body, const Contraction& contraction, TileBlocks blocks,
-             const Expr& splits)
-      : block_(body, contraction,
-               {blocks.rows, blocks.columns, static_cast<int>(blocks.threads())}),
+  MmaEmitter(const Contraction& contraction, const TileBlocks& blocks, const Expr& splits)
+      : block_(contraction, {blocks.rows, blocks.columns, static_cast<int>(blocks.threads())}),
         w_(block_.writer()),
         c_(contraction),
         s_(blocks),
@@ -144,16 +132,9 @@ class MmaEmitter {
 
 }  // namespace
 
-Result<GpuFunction> emit_cuda_tile_mma(const Graph& body, const Contraction& contraction,
-                                       const Schedule& schedule, const CudaMachine& machine) {
-  auto wish = [&](std::string_view name) {
-    return schedule_value(schedule, common::Template::kTile, name);
-  };
-  auto blocks = common::tile_blocks(
-      contraction, {wish("block_rows"), wish("block_columns"), wish("splits")}, machine.processors);
-  LFARM_CHECK(blocks.has_value(), "operands are of one half type");
-  return MmaEmitter(body, contraction, *blocks, sharing_blocks(contraction, *blocks, machine))
-      .run();
+Result<GpuFunction> emit_cuda_tile_mma(const Contraction& contraction,
+                                       const common::MmaTiling& tiling) {
+  return MmaEmitter(contraction, tiling.blocks(), tiling.splits).run();
 }
 
 }  // namespace worker

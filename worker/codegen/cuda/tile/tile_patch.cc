@@ -15,6 +15,7 @@ using common::GpuFunction;
 using common::Graph;
 using common::Result;
 using common::Side;
+using common::WarpgroupTiling;
 using common::WindowGrid;
 
 namespace {
@@ -40,13 +41,14 @@ constexpr int64_t kBoxPixels = common::kTensorMapBoxMax;
 // the copy engine brings. Patches have barriers like those of stages.
 class PatchEmitter {
  public:
-  PatchEmitter(const Graph& body, const Contraction& contraction, const WgmmaSize& size)
-      : block_(body, contraction, size.block()),
+  PatchEmitter(const Contraction& contraction, const WarpgroupTiling& tiling)
+      : block_(contraction, block_size(tiling)),
         w_(block_.writer()),
-        s_(size),
-        maps_(maps_of(contraction, size)),
+        s_(tiling),
+        maps_(maps_of(contraction, tiling)),
+        patch_(common::patch_pixels(contraction, tiling.rows)),
         grid_(*common::window_grid(maps_.windows)),
-        stages_(block_, {kDepth, size.stages, true, true}),
+        stages_(block_, {kDepth, tiling.stages, true, true}),
         products_(block_, stages_) {}
 
   Result<GpuFunction> run() {
@@ -69,17 +71,18 @@ class PatchEmitter {
   }
 
  private:
-  static WindowMaps maps_of(const Contraction& contraction, const WgmmaSize& size) {
-    auto maps = window_maps(contraction, size.rows, size.columns, kDepth, size.cluster);
+  static common::WindowMaps maps_of(const Contraction& contraction, const WarpgroupTiling& tiling) {
+    auto maps =
+        common::window_maps(contraction, tiling.rows, tiling.columns, kDepth, tiling.cluster);
     LFARM_CHECK(maps, "a convolution has maps of windows");
     return *std::move(maps);
   }
   int64_t warps() const { return block_.size().threads / kWarp; }  // that multiply
-  int64_t patch_bytes() const { return s_.patch * kRowBytes; }
+  int64_t patch_bytes() const { return patch_ * kRowBytes; }
   int64_t patches_at() const { return s_.stages * stages_.stage_bytes(); }
   int64_t shared_bytes() const { return products_.shared_bytes(s_.patches * patch_bytes()); }
-  int64_t boxes() const { return common::divide_up(s_.patch, kBoxPixels); }
-  int64_t box_pixels() const { return s_.patch / boxes(); }
+  int64_t boxes() const { return common::divide_up(patch_, kBoxPixels); }
+  int64_t box_pixels() const { return patch_ / boxes(); }
 
   void begin_barriers() {
     const int64_t stages = s_.stages, patches = s_.patches;
@@ -261,8 +264,9 @@ class PatchEmitter {
 
   CudaTileBlock block_;
   CodeWriter& w_;
-  WgmmaSize s_;
-  WindowMaps maps_;
+  WarpgroupTiling s_;
+  common::WindowMaps maps_;
+  int64_t patch_;  // pixels
   WindowGrid grid_;
   CudaTileStages stages_;
   WgmmaProducts products_;
@@ -270,9 +274,9 @@ class PatchEmitter {
 
 }  // namespace
 
-Result<GpuFunction> emit_cuda_tile_patch(const Graph& body, const Contraction& contraction,
-                                         const WgmmaSize& size) {
-  return PatchEmitter(body, contraction, size).run();
+Result<GpuFunction> emit_cuda_tile_patch(const Contraction& contraction,
+                                         const WarpgroupTiling& tiling) {
+  return PatchEmitter(contraction, tiling).run();
 }
 
 }  // namespace worker

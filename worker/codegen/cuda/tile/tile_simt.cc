@@ -1,7 +1,6 @@
 #include "worker/codegen/cuda/tile/tile_simt.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "common/base/cat.h"
 #include "common/ir/hlir/dtype.h"
@@ -16,59 +15,29 @@ using common::Expr;
 using common::GpuFunction;
 using common::Graph;
 using common::Result;
-using common::Schedule;
 using common::Side;
+using common::ThreadTiling;
 
 namespace {
-
-struct SimtSize {
-  int64_t rows, columns, depth;  // of a block
-  int64_t tall, wide;            // of a thread's tile
-  int threads() const { return static_cast<int>(rows / tall * (columns / wide)); }
-};
-constexpr SimtSize kSizes[] = {{128, 128, 16, 8, 8}, {128, 64, 16, 8, 4}, {64, 128, 16, 4, 8},
-                               {64, 64, 16, 4, 4},   {32, 64, 32, 4, 4},  {64, 32, 32, 4, 4},
-                               {32, 32, 32, 2, 4},   {16, 64, 32, 2, 4},  {64, 16, 32, 4, 2},
-                               {8, 64, 32, 1, 4},    {64, 8, 32, 4, 1}};
-// Rows of shared memory are longer by this many elements, so that columns spread over its banks.
-constexpr int64_t kPad = 4;
-
-int64_t tile_bytes(const SimtSize& s, int64_t element) {
-  return 2 * s.depth * (s.rows + s.columns + 2 * kPad) * element;
-}
-
-SimtSize choose_size(const Contraction& contraction, const Schedule& schedule,
-                     const std::vector<common::SymbolRange>& symbols, const CudaMachine& machine) {
-  int64_t element = common::dtype_size(contraction.node().dtype);
-  return cheapest_size(kSizes, [&](const SimtSize& s) {
-    if (tile_bytes(s, element) > kStaticSharedBytes) return std::numeric_limits<double>::infinity();
-    // Each step reads a row's and a column's elements from shared memory for tall * wide
-    // multiply-adds.
-    double overhead = 1 + 2 * (1 / static_cast<double>(s.tall) + 1 / static_cast<double>(s.wide));
-    CudaBlockSize block{s.rows, s.columns, s.threads()};
-    int64_t splits = cuda_tile_splits(contraction, block, s.depth, schedule, symbols, machine);
-    return cuda_block_cost(contraction, block, overhead, schedule, symbols, machine, splits);
-  });
-}
 
 // Each step loads the next block of both operands into registers, multiplies the one in shared
 // memory, then stores what it loaded into the other half of shared memory.
 class SimtEmitter {
  public:
-  SimtEmitter(const Graph& body, const Contraction& contraction, SimtSize size, int64_t splits)
-      : block_(body, contraction, {size.rows, size.columns, size.threads()}),
+  SimtEmitter(const Contraction& contraction, const ThreadTiling& tiling)
+      : block_(contraction, {tiling.rows, tiling.columns, static_cast<int>(tiling.threads())}),
         w_(block_.writer()),
         c_(contraction),
-        s_(size),
-        splits_(splits),
-        left_{Side::kLeft, "left", size.rows, contraction.runs_along_k(Side::kLeft), Expr(0)},
-        right_{Side::kRight, "right", size.columns, contraction.runs_along_k(Side::kRight),
+        s_(tiling),
+        left_{Side::kLeft, "left", tiling.rows, contraction.runs_along_k(Side::kLeft), Expr(0)},
+        right_{Side::kRight, "right", tiling.columns, contraction.runs_along_k(Side::kRight),
                Expr(0)} {}
 
   Result<GpuFunction> run() {
     int64_t element = common::dtype_size(c_.node().dtype);
-    int64_t staged = stage_rows() * (s_.columns + kPad) * element;
-    block_.begin(std::max(tile_bytes(s_, element), staged), splits_, s_.rows * s_.columns);
+    int64_t staged = stage_rows() * (s_.columns + common::kThreadTilePad) * element;
+    block_.begin(std::max(common::thread_tile_bytes(s_, element), staged), s_.splits,
+                 s_.rows * s_.columns);
     declare();
     steps();
     block_.share_sums(s_.tall * s_.wide, [this](const std::string& i) {
@@ -88,7 +57,7 @@ class SimtEmitter {
     Expr own;       // where each thread reads one row or column only
   };
   int64_t per_thread(const Loaded& x) const { return x.width * s_.depth / s_.threads(); }
-  int64_t stride(const Loaded& x) const { return x.width + kPad; }
+  int64_t stride(const Loaded& x) const { return x.width + common::kThreadTilePad; }
   // Rows of the product that are staged at a time.
   int64_t stage_rows() const { return s_.rows / s_.tall * std::min<int64_t>(s_.tall, 4); }
 
@@ -188,8 +157,8 @@ class SimtEmitter {
   void store() {
     int64_t group = std::min<int64_t>(s_.tall, 4);
     const std::string& type = block_.type();
-    w_.line(cat(type, " (* const stage)[", s_.columns + kPad, "] = (", type, " (*)[",
-                s_.columns + kPad, "])memory;"));
+    w_.line(cat(type, " (* const stage)[", s_.columns + common::kThreadTilePad, "] = (", type,
+                " (*)[", s_.columns + common::kThreadTilePad, "])memory;"));
     w_.open(false);
     // The steps, too, end with a barrier.
     block_.lines(cat("if (part != 0) __syncthreads();\n#pragma unroll\nfor (int i = 0; i < ", group,
@@ -203,19 +172,15 @@ class SimtEmitter {
   CudaTileBlock block_;
   CodeWriter& w_;
   const Contraction& c_;
-  SimtSize s_;
-  int64_t splits_;
+  ThreadTiling s_;
   Loaded left_, right_;
 };
 
 }  // namespace
 
-Result<GpuFunction> emit_cuda_tile_simt(const Graph& body, const Contraction& contraction,
-                                        const Schedule& schedule, const CudaMachine& machine) {
-  SimtSize size = choose_size(contraction, schedule, body.symbols, machine);
-  int64_t splits = cuda_tile_splits(contraction, {size.rows, size.columns, size.threads()},
-                                    size.depth, schedule, body.symbols, machine);
-  return SimtEmitter(body, contraction, size, splits).run();
+Result<GpuFunction> emit_cuda_tile_simt(const Contraction& contraction,
+                                        const ThreadTiling& tiling) {
+  return SimtEmitter(contraction, tiling).run();
 }
 
 }  // namespace worker

@@ -5,14 +5,12 @@
 #include "common/base/result.h"
 #include "common/lowering/body/contraction.h"
 #include "common/lowering/loops/gpu_function.h"
-#include "worker/codegen/cuda/text/machine.h"
+#include "common/schedule/products/skinny_tiling.h"
 
 namespace worker {
 
-// Where one side is_few(). Of the schedule: splits.
-common::Result<common::GpuFunction> emit_cuda_tile_skinny(const common::Graph& body,
-                                                          const common::Contraction& contraction,
-                                                          const common::Schedule& schedule,
-                                                          const CudaMachine& machine);
+// Where one side is_few().
+common::Result<common::GpuFunction> emit_cuda_tile_skinny(const common::Contraction& contraction,
+                                                          const common::SkinnyTiling& tiling);
 
 }  // namespace worker

@@ -15,6 +15,7 @@ using common::Graph;
 using common::PairedProducts;
 using common::Result;
 using common::Side;
+using common::WarpgroupTiling;
 
 namespace {
 
@@ -37,13 +38,13 @@ constexpr int64_t kBarrierBytes = 8;
 class TmaEmitter {
  public:
   // `before`: the first of paired products.
-  TmaEmitter(const Graph& body, const Contraction& contraction, const WgmmaSize& size,
+  TmaEmitter(const Contraction& contraction, const WarpgroupTiling& tiling,
              const Contraction* before = nullptr)
-      : block_(body, contraction, size.block(), before),
+      : block_(contraction, block_size(tiling), before),
         w_(block_.writer()),
-        s_(size),
+        s_(tiling),
         copies_(copies_of(block_, contraction, before)),
-        stages_(block_, {kDepth, size.stages, true}),
+        stages_(block_, {kDepth, tiling.stages, true}),
         products_(block_, stages_) {}
 
   Result<GpuFunction> run() {
@@ -209,7 +210,7 @@ class TmaEmitter {
 
   CudaTileBlock block_;
   CodeWriter& w_;
-  WgmmaSize s_;
+  WarpgroupTiling s_;
   Copies copies_;
   CudaTileStages stages_;
   WgmmaProducts products_;
@@ -217,14 +218,14 @@ class TmaEmitter {
 
 }  // namespace
 
-Result<GpuFunction> emit_cuda_tile_tma(const Graph& body, const Contraction& contraction,
-                                       const WgmmaSize& size) {
-  return TmaEmitter(body, contraction, size).run();
+Result<GpuFunction> emit_cuda_tile_tma(const Contraction& contraction,
+                                       const WarpgroupTiling& tiling) {
+  return TmaEmitter(contraction, tiling).run();
 }
 
-Result<GpuFunction> emit_cuda_tile_pair(const PairedProducts& pair, const WgmmaSize& size) {
+Result<GpuFunction> emit_cuda_tile_pair(const PairedProducts& pair, const WarpgroupTiling& tiling) {
   const Contraction first(pair.body, pair.first), second(pair.body, pair.second);
-  return TmaEmitter(pair.body, second, size, &first).run();
+  return TmaEmitter(second, tiling, &first).run();
 }
 
 }  // namespace worker

@@ -13,6 +13,7 @@ using common::Contraction;
 using common::GpuFunction;
 using common::Graph;
 using common::Result;
+using common::WarpgroupTiling;
 
 namespace {
 
@@ -21,11 +22,11 @@ namespace {
 // that a stage is loaded anew two steps after it was multiplied.
 class WgmmaEmitter {
  public:
-  WgmmaEmitter(const Graph& body, const Contraction& contraction, const WgmmaSize& size)
-      : block_(body, contraction, size.block()),
+  WgmmaEmitter(const Contraction& contraction, const WarpgroupTiling& tiling)
+      : block_(contraction, block_size(tiling)),
         w_(block_.writer()),
-        s_(size),
-        stages_(block_, {WgmmaProducts::kDepth, size.stages, true}),
+        s_(tiling),
+        stages_(block_, {WgmmaProducts::kDepth, tiling.stages, true}),
         products_(block_, stages_) {}
 
   Result<GpuFunction> run() {
@@ -74,16 +75,16 @@ class WgmmaEmitter {
 
   CudaTileBlock block_;
   CodeWriter& w_;
-  WgmmaSize s_;
+  WarpgroupTiling s_;
   CudaTileStages stages_;
   WgmmaProducts products_;
 };
 
 }  // namespace
 
-Result<GpuFunction> emit_cuda_tile_wgmma(const Graph& body, const Contraction& contraction,
-                                         const WgmmaSize& size) {
-  return WgmmaEmitter(body, contraction, size).run();
+Result<GpuFunction> emit_cuda_tile_wgmma(const Contraction& contraction,
+                                         const WarpgroupTiling& tiling) {
+  return WgmmaEmitter(contraction, tiling).run();
 }
 
 }  // namespace worker

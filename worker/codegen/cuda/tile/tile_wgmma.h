@@ -4,28 +4,31 @@
 
 #include "common/lowering/body/contraction.h"
 #include "common/lowering/loops/gpu_function.h"
+#include "common/schedule/products/warpgroup_tiling.h"
 #include "common/schedule/template_fit.h"
-#include "worker/codegen/cuda/tile/wgmma_size.h"
+#include "worker/codegen/cuda/tile/tile_block.h"
 
 namespace worker {
 
+inline CudaBlockSize block_size(const common::WarpgroupTiling& t) {
+  return {t.rows, t.columns, static_cast<int>(t.threads()), static_cast<int>(t.cluster),
+          t.is_beside};
+}
+
 // Threads copy or compute them.
-common::Result<common::GpuFunction> emit_cuda_tile_wgmma(const common::Graph& body,
-                                                         const common::Contraction& contraction,
-                                                         const WgmmaSize& size);
+common::Result<common::GpuFunction> emit_cuda_tile_wgmma(const common::Contraction& contraction,
+                                                         const common::WarpgroupTiling& tiling);
 
-// The copy engine brings both step by step; where size.is_copied.
-common::Result<common::GpuFunction> emit_cuda_tile_tma(const common::Graph& body,
-                                                       const common::Contraction& contraction,
-                                                       const WgmmaSize& size);
+// The copy engine brings both step by step; where tiling.is_copied.
+common::Result<common::GpuFunction> emit_cuda_tile_tma(const common::Contraction& contraction,
+                                                       const common::WarpgroupTiling& tiling);
 
-// The same of two products that meet; of a size for these.
+// The same of two products that meet; of a tiling for these.
 common::Result<common::GpuFunction> emit_cuda_tile_pair(const common::PairedProducts& pair,
-                                                        const WgmmaSize& size);
+                                                        const common::WarpgroupTiling& tiling);
 
-// Likewise, but a convolution's pixels once for all taps; where size.patch is not 0.
-common::Result<common::GpuFunction> emit_cuda_tile_patch(const common::Graph& body,
-                                                         const common::Contraction& contraction,
-                                                         const WgmmaSize& size);
+// Likewise, but a convolution's pixels once for all taps; where tiling.patches is not 0.
+common::Result<common::GpuFunction> emit_cuda_tile_patch(const common::Contraction& contraction,
+                                                         const common::WarpgroupTiling& tiling);
 
 }  // namespace worker

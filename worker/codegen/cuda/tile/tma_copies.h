@@ -4,11 +4,11 @@
 #include <memory>
 #include <vector>
 
+#include "common/lowering/maps/operand_map.h"
+#include "common/lowering/maps/window_map.h"
 #include "common/plan/tensor_map.h"
-#include "worker/codegen/cuda/tile/operand_map.h"
 #include "worker/codegen/cuda/tile/tile_block.h"
 #include "worker/codegen/cuda/tile/tile_stages.h"
-#include "worker/codegen/cuda/tile/window_map.h"
 
 namespace worker {
 
@@ -34,7 +34,8 @@ class TmaCopies {
 // behind those of k and of its own axis. A cluster's blocks each bring a part of the operand
 // that they share.
 void copy_boxes(CudaTileBlock& block, const CudaTileStages& stages, common::Side side,
-                const OperandMap& map, int number, const std::string& k0, const std::string& more);
+                const common::OperandMap& map, int number, const std::string& k0,
+                const std::string& more);
 
 // Of a contraction that the block computes, whose maps are the launch's from map<number> on, where
 // both operands have maps of boxes, and where the left one has one of windows; null where they have

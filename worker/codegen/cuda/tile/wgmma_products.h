@@ -17,7 +17,6 @@ class WgmmaProducts {
   static constexpr int64_t kRows = 64;       // of a warpgroup
   static constexpr int64_t kDepth = 64;      // 128 bytes of k, which are permuted as one
   static constexpr int64_t kPattern = 1024;  // eight rows of 128 bytes
-  static constexpr int64_t kStagesMin = 3, kStagesMax = 8;
 
   // Both outlive it; the stages are of kDepth and in groups.
   WgmmaProducts(CudaTileBlock& block, const CudaTileStages& stages)

@@ -16,7 +16,7 @@ namespace {
 // says which they are.
 class WindowCopies : public TmaCopies {
  public:
-  WindowCopies(CudaTileBlock& block, int64_t depth, WindowMaps maps, int number)
+  WindowCopies(CudaTileBlock& block, int64_t depth, common::WindowMaps maps, int number)
       : block_(block), depth_(depth), maps_(std::move(maps)), number_(number) {}
 
   std::vector<common::TensorMap> maps() const override { return {maps_.pixels, maps_.weights.map}; }
@@ -88,7 +88,7 @@ class WindowCopies : public TmaCopies {
 
   CudaTileBlock& block_;
   int64_t depth_;
-  WindowMaps maps_;
+  common::WindowMaps maps_;
   int number_;
 };
 

@@ -8,13 +8,13 @@
 #include <vector>
 
 #include "common/lowering/body/window_operand.h"
-#include "worker/codegen/cuda/tile/operand_map.h"
+#include "common/lowering/maps/operand_map.h"
 
-namespace worker {
+namespace common {
 
 struct WindowMaps {
-  common::WindowOperand windows;
-  common::TensorMap pixels;
+  WindowOperand windows;
+  TensorMap pixels;
   // k's axes but the channels are dimensions of their own, behind the side's own; `taps` has the
   // axis of the windows that each of them goes along, or -1.
   OperandMap weights;
@@ -27,11 +27,11 @@ struct WindowMaps {
 // For blocks of `rows` by `columns` and steps of `depth` channels, where the left operand is
 // windows and the right one lies in memory by one stride for each axis. `parts` blocks share the
 // right operand.
-std::optional<WindowMaps> window_maps(const common::Contraction& contraction, int64_t rows,
-                                      int64_t columns, int64_t depth, int64_t parts = 1);
+std::optional<WindowMaps> window_maps(const Contraction& contraction, int64_t rows, int64_t columns,
+                                      int64_t depth, int64_t parts = 1);
 
 // The pixels of the same windows and of their borders in the order of memory, in boxes of at most
 // `pixels` of them, for blocks that keep patches (WindowGrid).
-common::TensorMap patch_map(const WindowMaps& maps, const common::WindowGrid& grid, int64_t pixels);
+TensorMap patch_map(const WindowMaps& maps, const WindowGrid& grid, int64_t pixels);
 
-}  // namespace worker
+}  // namespace common

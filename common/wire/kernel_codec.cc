@@ -151,4 +151,41 @@ std::optional<Tiling> IrReader::tiling(ir::Tiling::Reader in, size_t symbols) co
   return tiling;
 }
 
+void IrWriter::kernel(ir::Kernel::Builder out, const Kernel& kernel) {
+  out.setForm(static_cast<ir::Template>(kernel.form));
+  auto schedule = out.initSchedule(list_size(kernel.schedule.size()));
+  for (size_t k = 0; k < kernel.schedule.size(); ++k) {
+    schedule[list_size(k)].setName(kj_text(kernel.schedule[k].name));
+    schedule[list_size(k)].setValue(kernel.schedule[k].value);
+  }
+  graph(out.initBody(), kernel.body);
+  if (kernel.nest) nest(out.initNest(), *kernel.nest);
+  if (kernel.tiling) tiling(out.initTiling(), *kernel.tiling);
+  if (kernel.part_nests.empty()) return;
+  auto parts = out.initPartNests(list_size(kernel.part_nests.size()));
+  for (size_t k = 0; k < kernel.part_nests.size(); ++k) {
+    if (!kernel.part_nests[k].groups.empty()) nest(parts[list_size(k)], kernel.part_nests[k]);
+  }
+}
+
+Kernel IrReader::kernel(ir::Kernel::Reader in) {
+  Kernel kernel;
+  kernel.form = get_enum(in.getForm(), static_cast<Template>(kTemplateCount - 1), "template");
+  auto schedule = in.getSchedule();
+  check_count(schedule, kScheduleParametersMax, "schedule parameters");
+  for (auto parameter : schedule) {
+    kernel.schedule.push_back(
+        {get_name(parameter.getName(), "a schedule parameter"), parameter.getValue()});
+  }
+  kernel.body = graph(in.getBody());
+  kernel.nest = nest(in.getNest(), kernel.body.symbols.size());
+  kernel.tiling = tiling(in.getTiling(), kernel.body.symbols.size());
+  auto parts = in.getPartNests();
+  check_count(parts, kHorizontalPartsMax, "nests of parts");
+  for (auto part : parts) {
+    kernel.part_nests.push_back(nest(part, kernel.body.symbols.size()).value_or(LoopNest()));
+  }
+  return kernel;
+}
+
 }  // namespace common

@@ -1,14 +1,8 @@
-#include "worker/codegen/cuda/tile/operand_map.h"
+#include "common/lowering/maps/operand_map.h"
 
 #include "common/lowering/text/affine.h"
 
-namespace worker {
-
-using common::Contraction;
-using common::Expr;
-using common::Side;
-using common::TensorMap;
-using common::Var;
+namespace common {
 
 namespace {
 
@@ -20,7 +14,7 @@ int64_t cut_of(const Expr& e, Var index) {
   int64_t cut = 0;
   for (const Expr::Term& term : e.terms()) {
     for (const Expr& factor : term.factors) {
-      if (factor.kind() != common::ExprKind::kFloorDiv && factor.kind() != common::ExprKind::kMod) {
+      if (factor.kind() != ExprKind::kFloorDiv && factor.kind() != ExprKind::kMod) {
         continue;
       }
       if (factor.left().as_var() != index || !factor.right().is_constant()) continue;
@@ -39,8 +33,8 @@ std::optional<OperandMap> operand_map(const Contraction& c, Side side, int64_t o
   OperandMap result;
   result.along_k = c.runs_along_k(side);
   if (!c.reads_chunks(side, result.along_k, kChunk)) return std::nullopt;
-  common::CodeWriter trial(c.body().symbols);
-  common::BodyEmitter emitter(c.body(), trial);
+  CodeWriter trial(c.body().symbols);
+  BodyEmitter emitter(c.body(), trial);
   const std::vector<Expr> sizes = c.sizes_of(c.problem().batch);
   auto bind = [&](const Expr& extent) { return Expr::index(trial.bind_index("i", extent, 0)); };
   std::vector<Expr> indices;
@@ -58,13 +52,13 @@ std::optional<OperandMap> operand_map(const Contraction& c, Side side, int64_t o
   if (cut != 0 && cut % depth == 0 && k_size.constant() % cut == 0) {
     // Runs of k follow from two indices.
     result.k_run = cut;
-    const Expr run = bind(common::floor_div(k_size, cut)), inside = bind(cut);
+    const Expr run = bind(floor_div(k_size, cut)), inside = bind(cut);
     offset = trial.simplify(
         offset.substitute([&](Var v) { return v == k ? run * Expr(cut) + inside : Expr::var(v); }));
     indices[k_at] = inside;
     indices.push_back(run);
   }
-  auto by_index = common::affine_offset(offset, indices);
+  auto by_index = affine_offset(offset, indices);
   const size_t fast = result.along_k ? k_at : own_at, slow = result.along_k ? own_at : k_at;
   if (!by_index || !by_index->strides[fast].is_constant(1)) return std::nullopt;
   TensorMap& map = result.map;
@@ -79,39 +73,39 @@ std::optional<OperandMap> operand_map(const Contraction& c, Side side, int64_t o
   map.dimensions.push_back(
       {size_of(slow), by_index->strides[slow], (slow == own_at ? own : depth) / parts});
   if (result.k_run != 0) {
-    map.dimensions.push_back({common::floor_div(k_size, cut), by_index->strides[k_at + 1], 1});
+    map.dimensions.push_back({floor_div(k_size, cut), by_index->strides[k_at + 1], 1});
   }
   for (size_t k = 0; k < batch.size(); ++k) {
     if (by_index->strides[k].is_constant(0)) continue;
     map.dimensions.push_back({sizes[k], by_index->strides[k], 1});
     result.labels.push_back(k);
   }
-  if (map.dimensions.size() > common::kTensorMapDimensionsMax) return std::nullopt;
+  if (map.dimensions.size() > kTensorMapDimensionsMax) return std::nullopt;
   return result;
 }
 
 std::optional<OperandMap> weight_map(const Contraction& c, int channel, int64_t own, int64_t depth,
                                      int64_t parts) {
   if (!c.problem().batch.empty()) return std::nullopt;
-  common::CodeWriter trial(c.body().symbols);
-  common::BodyEmitter emitter(c.body(), trial);
+  CodeWriter trial(c.body().symbols);
+  BodyEmitter emitter(c.body(), trial);
   const std::vector<Expr> sizes = c.sizes_of(c.problem().k);
   auto bind = [&](const Expr& extent) { return Expr::index(trial.bind_index("i", extent, 0)); };
   const Expr& own_size = c.own_size(Side::kRight);
   std::vector<Expr> indices{bind(own_size)}, k;
   for (const Expr& size : sizes) k.push_back(bind(size));
   indices.insert(indices.end(), k.begin(), k.end());
-  auto own_at = common::unfold(c.sizes_of(c.own_labels(Side::kRight)), indices[0]);
+  auto own_at = unfold(c.sizes_of(c.own_labels(Side::kRight)), indices[0]);
   auto read = c.read_at(Side::kRight, c.operand_at(Side::kRight, {}, own_at, k), emitter);
   if (!read) return std::nullopt;
-  auto by_index = common::affine_offset(trial.simplify(read->offset), indices);
+  auto by_index = affine_offset(trial.simplify(read->offset), indices);
   if (!by_index) return std::nullopt;
   const auto channel_at = static_cast<size_t>(channel) + 1;
   OperandMap result;
   result.along_k = by_index->strides[channel_at].is_constant(1);
   const size_t fast = result.along_k ? channel_at : 0, slow = result.along_k ? 0 : channel_at;
   if (!by_index->strides[fast].is_constant(1)) return std::nullopt;
-  auto is_chunk = [](const Expr& e) { return common::exact_div(e, Expr(kChunk)).has_value(); };
+  auto is_chunk = [](const Expr& e) { return exact_div(e, Expr(kChunk)).has_value(); };
   if (!is_chunk(by_index->base)) return std::nullopt;
   TensorMap& map = result.map;
   map.input = read->input;
@@ -126,7 +120,7 @@ std::optional<OperandMap> weight_map(const Contraction& c, int channel, int64_t 
     if (index == channel_at) continue;
     map.dimensions.push_back({size_of(index), by_index->strides[index], 1});
   }
-  bool is_aligned = map.dimensions.size() <= common::kTensorMapDimensionsMax;
+  bool is_aligned = map.dimensions.size() <= kTensorMapDimensionsMax;
   for (size_t d = 1; d < map.dimensions.size(); ++d) {
     is_aligned = is_aligned && is_chunk(map.dimensions[d].stride);
   }
@@ -134,4 +128,4 @@ std::optional<OperandMap> weight_map(const Contraction& c, int channel, int64_t 
   return result;
 }
 
-}  // namespace worker
+}  // namespace common

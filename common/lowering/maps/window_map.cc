@@ -1,19 +1,15 @@
-#include "worker/codegen/cuda/tile/window_map.h"
+#include "common/lowering/maps/window_map.h"
 
 #include "common/base/divide_up.h"
 
-namespace worker {
-
-using common::Contraction;
-using common::TensorMap;
-using common::WindowOperand;
+namespace common {
 
 namespace {
 
 constexpr int64_t kChunk = 8;   // channels of 16 bytes
 constexpr int64_t kDepth = 64;  // channels of 128 bytes, which are permuted as one
 
-TensorMap pixel_map(const WindowOperand& windows, common::DType dtype, int64_t rows) {
+TensorMap pixel_map(const WindowOperand& windows, DType dtype, int64_t rows) {
   TensorMap map;
   map.input = windows.input;
   map.dtype = dtype;
@@ -30,7 +26,7 @@ TensorMap pixel_map(const WindowOperand& windows, common::DType dtype, int64_t r
 
 }  // namespace
 
-int64_t WindowMaps::channel_steps() const { return common::divide_up(windows.channels, kDepth); }
+int64_t WindowMaps::channel_steps() const { return divide_up(windows.channels, kDepth); }
 
 int64_t WindowMaps::steps() const {
   int64_t steps = channel_steps();
@@ -40,14 +36,12 @@ int64_t WindowMaps::steps() const {
 
 std::optional<WindowMaps> window_maps(const Contraction& c, int64_t rows, int64_t columns,
                                       int64_t depth, int64_t parts) {
-  auto windows = common::window_operand(c);
+  auto windows = window_operand(c);
   if (!windows || windows->channels % kChunk != 0) return std::nullopt;
   auto weights = weight_map(c, windows->channel, columns, depth, parts);
   if (!weights) return std::nullopt;
-  WindowMaps maps{*windows,
-                  pixel_map(*windows, c.operand_dtype(common::Side::kLeft), rows),
-                  *std::move(weights),
-                  {}};
+  WindowMaps maps{
+      *windows, pixel_map(*windows, c.operand_dtype(Side::kLeft), rows), *std::move(weights), {}};
   // Whether a device takes it is known but for sizes, which are checked when they are.
   if (!verify(maps.pixels, c.body().inputs.size(), c.body().symbols.size()).ok()) {
     return std::nullopt;
@@ -63,7 +57,7 @@ std::optional<WindowMaps> window_maps(const Contraction& c, int64_t rows, int64_
   return maps;
 }
 
-TensorMap patch_map(const WindowMaps& maps, const common::WindowGrid& grid, int64_t pixels) {
+TensorMap patch_map(const WindowMaps& maps, const WindowGrid& grid, int64_t pixels) {
   TensorMap map = maps.pixels;
   for (size_t a = 0; a < grid.axes.size(); ++a) {
     map.dimensions[a + 1].window->step = 1;
@@ -73,4 +67,4 @@ TensorMap patch_map(const WindowMaps& maps, const common::WindowGrid& grid, int6
   return map;
 }
 
-}  // namespace worker
+}  // namespace common

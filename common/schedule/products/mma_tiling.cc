@@ -1,0 +1,34 @@
+#include "common/schedule/products/mma_tiling.h"
+
+#include "common/base/cat.h"
+#include "common/base/check.h"
+
+namespace common {
+
+MmaTiling choose_mma_tiling(const Contraction& contraction, const TileWish& wish,
+                            const ProductMachine& machine) {
+  auto blocks = tile_blocks(contraction, wish, machine.processors);
+  LFARM_CHECK(blocks.has_value(), "operands are of one half type");
+  MmaTiling t{
+      blocks->rows, blocks->columns, blocks->depth, blocks->tall, blocks->wide, blocks->stages, 1};
+  if (blocks->splits == 1) return t;
+  // As many as fill the machine, at most those of the choice.
+  Expr all = product_tiles(contraction, {t.rows, t.columns});
+  Expr fill = floor_div(kTileBlocksSm * machine.processors, all);
+  t.splits = max(1, min(blocks->splits, fill));
+  return t;
+}
+
+Status verify(const MmaTiling& t, const Contraction& contraction) {
+  DType left = contraction.operand_dtype(Side::kLeft);
+  if (!is_half(left) || left != contraction.operand_dtype(Side::kRight)) {
+    return invalid_input("tensor cores multiply operands of one half type");
+  }
+  bool may_share = contraction.group() == nullptr || t.splits.is_constant(1);
+  if (!is_tile_block(t.blocks()) || !may_share || !is_splits(t.splits, contraction.body())) {
+    return invalid_input(cat("no blocks of warps are like '", print(to_tiling(t)), "'"));
+  }
+  return {};
+}
+
+}  // namespace common
