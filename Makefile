@@ -31,10 +31,12 @@ test: packages  ## only the tests; LABELS='unit|sim' chooses
 SEED ?= $(shell date +%y%m%d)0000
 GRAPHS ?= 10000
 NEST_ROUNDS ?= 20
-fuzz: packages  ## for every night: 10,000 random graphs and changes of loop nests; GRAPHS=, SEED=
+GENOMES ?= 1000
+fuzz: packages  ## for every night: 10,000 random graphs, changes of loop nests, nests of searches; GRAPHS=, SEED=, GENOMES=
 	@cmake --preset release
-	@cmake --build build --target test_graph_differential test_codegen_fuzz test_codegen_fuzz_cuda emulator
+	@cmake --build build --target test_graph_differential test_searched_nests test_codegen_fuzz test_codegen_fuzz_cuda emulator
 	@LFARM_FUZZ_SEED=$(SEED) LFARM_FUZZ_GRAPHS=$(GRAPHS) build/tests/test_graph_differential
+	@LFARM_FUZZ_GENOMES=$(GENOMES) build/tests/test_searched_nests
 	@for test in codegen_fuzz codegen_fuzz_cuda; do \
 	  LD_LIBRARY_PATH=build/tests/emulator LFARM_FUZZ_SEED=$(SEED) LFARM_FUZZ_ROUNDS=$(NEST_ROUNDS) \
 	    build/tests/test_$$test --gtest_filter='*RandomNests' || exit 1; done

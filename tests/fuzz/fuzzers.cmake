@@ -21,7 +21,7 @@ lfarm_test(graph_differential LABEL fuzz TIMEOUT 1800
   SOURCES graph_differential_test.cc graphs/random_graph.cc graphs/graph_grower.cc graphs/graph_grower_views.cc
           graphs/tame_builder.cc
   COMPONENTS common/base common/ir common/plan common/runtime common/wire coordinator/search
-             common/schedule worker/codegen/c worker/compile)
+             common/schedule/kernels worker/codegen/c worker/compile)
 lfarm_test(plan_key LABEL fuzz TIMEOUT 1800
   SOURCES plan_key_test.cc graphs/graph_edits.cc graphs/random_graph.cc graphs/graph_grower.cc graphs/graph_grower_views.cc
           graphs/tame_builder.cc
@@ -29,3 +29,6 @@ lfarm_test(plan_key LABEL fuzz TIMEOUT 1800
 lfarm_test(normal_form LABEL fuzz TIMEOUT 1800
   SOURCES normal_form_test.cc graphs/random_graph.cc graphs/graph_grower.cc graphs/graph_grower_views.cc graphs/tame_builder.cc
   COMPONENTS common/base common/ir common/runtime coordinator/search)
+lfarm_test(searched_nests LABEL fuzz TIMEOUT 1800 SOURCES searched_nests_test.cc
+  COMPONENTS common/base common/ir common/runtime common/schedule/kernels coordinator/search coordinator/search/passes
+             coordinator/search/strategy clients/pt2)

@@ -19,6 +19,7 @@
 #include "common/ir/llir/in_place.h"
 #include "common/ir/llir/llir.h"
 #include "common/runtime/interpreter/interpreter.h"
+#include "common/runtime/interpreter/nest_interpreter.h"
 #include "common/schedule/kernels/kernel_nest.h"
 
 namespace testing_codegen {
@@ -129,7 +130,36 @@ class KernelBatch {
     auto exact = interpret(c.kernel.body, c.inputs, wide);
     ASSERT_TRUE(expected.ok()) << expected.error().message;
     ASSERT_TRUE(exact.ok()) << exact.error().message;
-    std::vector<HostTensor> got = run(k, shares);
+    compare(c, run(k, shares), *expected, *exact, slack, absolute);
+    if (::testing::Test::HasFatalFailure()) return;
+    check_nest(c, *expected, *exact, slack, absolute);
+  }
+
+  void check_all(double slack = 2e-6) {
+    for (size_t k = 0; k < cases_.size(); ++k) {
+      check(k, slack);
+      if (::testing::Test::HasFatalFailure()) return;
+    }
+  }
+
+ private:
+  // What the kernel's loops compute where they are executed as the nest says.
+  static void check_nest(const Case& c, const std::vector<HostTensor>& expected,
+                         const std::vector<HostTensor>& exact, double slack, double absolute) {
+    const std::optional<LoopNest>& nest = c.kernel.nest;
+    if (!nest || nest->is_epilogue) return;
+    for (const GraphOutput& output : c.kernel.body.outputs) {
+      if (c.kernel.body.node(output.node).op == Op::kScatter) return;
+    }
+    const Graph body = nest_body(c.kernel.body, *nest);
+    auto visited = interpret_nest(body, *nest, c.inputs, {});
+    ASSERT_TRUE(visited.ok()) << visited.error().message << "\n" << describe_case(c);
+    compare(c, *visited, expected, exact, slack, absolute);
+  }
+
+  static void compare(const Case& c, const std::vector<HostTensor>& got,
+                      const std::vector<HostTensor>& expected, const std::vector<HostTensor>& exact,
+                      double slack, double absolute) {
     for (size_t o = 0; o < got.size(); ++o) {
       DType dtype = got[o].dtype();
       double step = dtype == DType::kBfloat16  ? 1.0 / 128
@@ -137,14 +167,14 @@ class KernelBatch {
                                                : 0;
       for (int64_t i = 0; i < got[o].elements(); ++i) {
         if (!is_float(dtype)) {
-          ASSERT_EQ(got[o].get_int(i), (*expected)[o].get_int(i))
+          ASSERT_EQ(got[o].get_int(i), expected[o].get_int(i))
               << "output " << o << " element " << i << "\n"
               << describe_case(c);
           continue;
         }
         double x = got[o].get(i);
-        double want = (*expected)[o].get(i);
-        double truth = (*exact)[o].get(i);
+        double want = expected[o].get(i);
+        double truth = exact[o].get(i);
         if (std::isnan(want) && std::isnan(x)) continue;
         if (x == want) continue;
         double allowed =
@@ -157,14 +187,6 @@ class KernelBatch {
     }
   }
 
-  void check_all(double slack = 2e-6) {
-    for (size_t k = 0; k < cases_.size(); ++k) {
-      check(k, slack);
-      if (::testing::Test::HasFatalFailure()) return;
-    }
-  }
-
- private:
   void add_nest(Case& c) {
     if (c.kernel.nest) return;
     if (c.kernel.form == Template::kHorizontal) {

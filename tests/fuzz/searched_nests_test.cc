@@ -1,0 +1,152 @@
+// Loop nests of the kernels that searches try, executed by the interpreter and held against their
+// bodies. If it fails, a nest that a search sends leaves out elements, visits some twice, or deals
+// a reduction's steps to threads so that not all are counted once.
+//
+// Models are the fixtures and, where they are at hand, those beside the project.
+// $LFARM_FUZZ_GENOMES: genomes of each region, drawn at random.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+#include <unordered_set>
+
+#include "clients/pt2/translate.h"
+#include "common/base/random.h"
+#include "common/ir/hlir/text.h"
+#include "common/ir/nest/nest_graph.h"
+#include "common/runtime/interpreter/nest_interpreter.h"
+#include "common/schedule/kernels/kernel_nest.h"
+#include "coordinator/search/partition/search_sizes.h"
+#include "coordinator/search/passes/passes.h"
+#include "coordinator/search/strategy/region_search.h"
+#include "tests/paths/paths.h"
+
+namespace coordinator {
+namespace {
+
+using namespace common;  // NOLINT: a test's own vocabulary
+
+// Larger kernels are left to those of the same form that are smaller: the interpreter computes
+// every node of a body in memory.
+constexpr int64_t kElementsMax = 1 << 21;
+
+int genomes() {
+  const char* asked = std::getenv("LFARM_FUZZ_GENOMES");
+  return asked != nullptr ? std::atoi(asked) : 8;
+}
+
+std::vector<std::string> models() {
+  std::vector<std::string> found;
+  for (const std::string& root : {paths::fixtures("/models"), paths::shared("/models")}) {
+    if (!std::filesystem::is_directory(root)) continue;
+    for (const auto& entry : std::filesystem::directory_iterator(root)) {
+      const std::filesystem::path model = entry.path() / "model.pt2";
+      if (std::filesystem::exists(model)) found.push_back(model);
+    }
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+HostTensor random_input(Random& random, DType dtype, std::vector<int64_t> sizes) {
+  HostTensor t = HostTensor::zeros(dtype, std::move(sizes)).value();
+  for (int64_t i = 0; i < t.elements(); ++i) {
+    // Integers may be positions, which lie within any axis.
+    is_float(dtype) ? t.set(i, 2 * random.unit() - 1) : t.set_int(i, 0);
+  }
+  return t;
+}
+
+class SearchedNests : public ::testing::TestWithParam<const char*> {
+ protected:
+  // Nests of the program's kernels that were not executed before.
+  void execute(const Program& program) {
+    for (const Kernel& kernel : program.kernels) {
+      if (!kernel.nest || kernel.nest->is_epilogue) continue;
+      if (!seen_.insert(code_fingerprint(kernel)).second) continue;
+      const Graph body = nest_body(kernel.body, *kernel.nest);
+      // Each symbol as small as it may be, but with a few elements.
+      std::vector<int64_t> symbols;
+      for (const SymbolRange& s : body.symbols)
+        symbols.push_back(std::clamp<int64_t>(5, s.min, s.max));
+      if (elements(body, symbols) > kElementsMax) {
+        ++too_large_;
+        continue;
+      }
+      ++executed_;
+      execute(body, *kernel.nest, symbols);
+      if (HasFatalFailure()) return;
+    }
+  }
+
+  size_t executed_ = 0, too_large_ = 0;
+
+ private:
+  static int64_t elements(const Graph& body, const std::vector<int64_t>& symbols) {
+    int64_t most = 0;
+    for (const Node& node : body.nodes) {
+      most = std::max(most, element_count(node.shape).evaluate(symbols));
+    }
+    return most;
+  }
+
+  void execute(const Graph& body, const LoopNest& nest, const std::vector<int64_t>& symbols) {
+    std::vector<HostTensor> inputs;
+    for (const GraphInput& input : body.inputs) {
+      inputs.push_back(random_input(random_, input.dtype, evaluate_shape(input.shape, symbols)));
+    }
+    // Without rounding sums hardly depend on the order of their parts.
+    const InterpretOptions wide{.precision = Precision::kWide};
+    auto expected = interpret(looped_body(body), inputs, wide);
+    ASSERT_TRUE(expected.ok()) << expected.error().message << "\n" << print(body);
+    auto got = interpret_nest(body, nest, inputs, wide);
+    ASSERT_TRUE(got.ok()) << got.error().message << "\n" << print(nest) << print(body);
+    for (size_t k = 0; k < got->size(); ++k) {
+      const HostTensor &x = (*got)[k], &want = (*expected)[k];
+      for (int64_t i = 0; i < x.elements(); ++i) {
+        const double a = x.get(i), b = want.get(i);
+        if (a == b || (std::isnan(a) && std::isnan(b))) continue;
+        ASSERT_TRUE(is_float(x.dtype())) << print(nest) << print(body);
+        ASSERT_LE(std::abs(a - b), 1e-9 * (1 + std::abs(b)))
+            << "output " << k << " element " << i << "\n"
+            << print(nest) << print(body);
+      }
+    }
+  }
+
+  Random random_{17};
+  std::unordered_set<Digest> seen_;
+};
+
+TEST_P(SearchedNests, ComputeTheirBodies) {
+  const Target target{GetParam()};
+  const NestMachine machine(machine_of(target), target.name, {});
+  for (const std::string& path : models()) {
+    SCOPED_TRACE(path);
+    auto model = clients::load_model(path);
+    ASSERT_TRUE(model.ok()) << model.error().message;
+    Compilation compilation(model->graph, target, Numerics::kStrict);
+    for (const auto& space : compilation.spaces()) {
+      KernelTimes times(nullptr, search_sizes(compilation.graph(), target), nullptr, target);
+      auto search = RegionSearch::create(*space, times, 29, SearchStrategy::kRandom);
+      for (int k = 0; k < genomes(); ++k) {
+        auto candidate = search->propose();
+        if (!candidate) break;
+        Program program = *candidate->program;
+        add_nests(program, machine);
+        execute(program);
+        if (HasFatalFailure()) return;
+        search->tell(*candidate, candidate->predicted_ns);
+      }
+    }
+  }
+  std::cout << executed_ << " nests executed, " << too_large_ << " of larger kernels not\n";
+  EXPECT_GT(executed_, 100u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, SearchedNests,
+                         ::testing::Values("cpu-x86_64-avx512", "cuda-sm_90a"));
+
+}  // namespace
+}  // namespace coordinator
