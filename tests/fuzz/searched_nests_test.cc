@@ -14,6 +14,7 @@
 #include "clients/pt2/translate.h"
 #include "common/base/random.h"
 #include "common/ir/hlir/text.h"
+#include "common/ir/llir/horizontal.h"
 #include "common/ir/nest/nest_graph.h"
 #include "common/runtime/interpreter/nest_interpreter.h"
 #include "common/schedule/kernels/kernel_nest.h"
@@ -60,22 +61,16 @@ HostTensor random_input(Random& random, DType dtype, std::vector<int64_t> sizes)
 
 class SearchedNests : public ::testing::TestWithParam<const char*> {
  protected:
-  // Nests of the program's kernels that were not executed before.
+  // Nests of the program's kernels, or of their parts, that were not executed before.
   void execute(const Program& program) {
     for (const Kernel& kernel : program.kernels) {
-      if (!kernel.nest || kernel.nest->is_epilogue) continue;
       if (!seen_.insert(code_fingerprint(kernel)).second) continue;
-      const Graph body = nest_body(kernel.body, *kernel.nest);
-      // Each symbol as small as it may be, but with a few elements.
-      std::vector<int64_t> symbols;
-      for (const SymbolRange& s : body.symbols)
-        symbols.push_back(std::clamp<int64_t>(5, s.min, s.max));
-      if (elements(body, symbols) > kElementsMax) {
-        ++too_large_;
-        continue;
+      if (kernel.form != Template::kHorizontal) execute(kernel);
+      if (kernel.form != Template::kHorizontal || kernel.part_nests.empty()) continue;
+      const auto parts = horizontal_parts(kernel.body);
+      for (size_t part = 0; part < parts.size(); ++part) {
+        execute(horizontal_part(kernel, parts, part));
       }
-      ++executed_;
-      execute(body, *kernel.nest, symbols);
       if (HasFatalFailure()) return;
     }
   }
@@ -89,6 +84,22 @@ class SearchedNests : public ::testing::TestWithParam<const char*> {
       most = std::max(most, element_count(node.shape).evaluate(symbols));
     }
     return most;
+  }
+
+  void execute(const Kernel& kernel) {
+    if (!kernel.nest || kernel.nest->is_epilogue) return;
+    const Graph body = nest_body(kernel.body, *kernel.nest);
+    // Each symbol as small as it may be, but with a few elements.
+    std::vector<int64_t> symbols;
+    for (const SymbolRange& s : body.symbols) {
+      symbols.push_back(std::clamp<int64_t>(5, s.min, s.max));
+    }
+    if (elements(body, symbols) > kElementsMax) {
+      ++too_large_;
+      return;
+    }
+    ++executed_;
+    execute(body, *kernel.nest, symbols);
   }
 
   void execute(const Graph& body, const LoopNest& nest, const std::vector<int64_t>& symbols) {
