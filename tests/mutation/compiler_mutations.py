@@ -238,7 +238,7 @@ MUTATIONS = [
     ("codegen", "worker/codegen/c/attention.cc", '"total[m - m0] = total[m - m0] * scale + sum;"',
      '"total[m - m0] = total[m - m0] + sum;"'),
     ("codegen", "worker/codegen/c/attention.cc",
-     'if (!z_.online) writer_.line(cat("if (hi <= lo) { lo = 0; hi = ", keys, "; }"));', None),
+     'if (!z_.tiling.online) writer_.line(cat("if (hi <= lo) { lo = 0; hi = ", keys, "; }"));', None),
     ("codegen", "worker/codegen/c/attention.cc", "writer_.bounds().lower(z_.key_count) < 1", "false"),
     ("codegen", "common/lowering/body/reduction_emitter.cc",
      "two_stages && w_.bounds().upper(extent) > kSumBlock", "false"),

@@ -3,8 +3,10 @@
 #include "common/ir/hlir/attention_form.h"
 #include "common/ir/nest/lower_structure.h"
 #include "common/lowering/body/contraction.h"
+#include "common/schedule/attention/gpu_attention_tiling.h"
 #include "common/schedule/kernels/attention_tiling.h"
 #include "common/schedule/kernels/register_tiling.h"
+#include "common/schedule/template_fit.h"
 
 namespace common {
 namespace {
@@ -21,16 +23,20 @@ std::optional<Tiling> cpu_tiling(const Kernel& kernel, const VectorUnit& unit) {
   return to_tiling(choose_register_tiling(Contraction(body, id), kernel.schedule, unit));
 }
 
-std::optional<Tiling> gpu_tiling(const Kernel& kernel, const GpuMachine& machine) {
-  (void)kernel;
-  (void)machine;
+std::optional<Tiling> gpu_tiling(const Kernel& kernel, const NestMachine& machine) {
+  const auto processors = static_cast<int64_t>(machine.gpu.processors);
+  const bool has_warpgroups = machine.kind == Machine::kGpuWarpgroups;
+  if (kernel.form == Template::kAttention) {
+    if (!template_holds(kernel)) return std::nullopt;
+    return choose_gpu_attention_tiling(kernel.body, kernel.schedule, processors, has_warpgroups);
+  }
   return std::nullopt;
 }
 
 }  // namespace
 
 std::optional<Tiling> kernel_tiling(const Kernel& kernel, const NestMachine& machine) {
-  if (is_gpu(machine.kind)) return gpu_tiling(kernel, machine.gpu);
+  if (is_gpu(machine.kind)) return gpu_tiling(kernel, machine);
   if (kernel.form != Template::kTile && kernel.form != Template::kAttention) return std::nullopt;
   return cpu_tiling(kernel, machine.unit);
 }

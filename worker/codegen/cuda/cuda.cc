@@ -76,7 +76,8 @@ std::string prologue(const std::string& entry, const Graph& body, const GpuFunct
 
 Result<GpuFunction> emit_template(const Kernel& kernel, const CudaMachine& machine) {
   if (kernel.form == Template::kAttention) {
-    return emit_cuda_attention(kernel.body, kernel.schedule, machine);
+    if (!kernel.tiling) return common::invalid_input("a kernel of attention has no tiling");
+    return emit_cuda_attention(kernel.body, *kernel.tiling, machine.warpgroups);
   }
   if (kernel.form == Template::kTile) {
     return emit_cuda_tile(lower_structure(kernel.body, Kept::kContractions), kernel.schedule,
@@ -106,10 +107,6 @@ bool works_in_place(const Kernel& kernel) {
 Result<GpuFunction> emit_function(const Kernel& kernel, const CudaMachine& machine) {
   if (kernel.form == Template::kHorizontal) return emit_cuda_horizontal(kernel);
   if (!kernel.nest) return emit_template(kernel, machine);
-  if (kernel.form == Template::kAttention) {
-    auto structured = emit_template(kernel, machine);
-    if (structured.ok() || structured.error().code != common::Code::kUnsupported) return structured;
-  }
   Graph body = common::nest_body(kernel.body, *kernel.nest);
   LFARM_RETURN_IF_ERROR(common::verify(*kernel.nest, body));
   return common::lower_gpu_loops(body, *kernel.nest);
