@@ -70,9 +70,8 @@ MUTATIONS = [
      r'" before = lf_shift(sum, o);\n  if (lane >= o) sum = "',
      r'" before = lf_shift(sum, o);\n  sum = "'),
     ("gpu lines", CUDA + "ordered.cc",
-     'writer_.line(\n        cat("if ((int64_t)blockIdx.x * ", kLineThreads, '
-     '" + threadIdx.x >= units) return;"));', None),
-    ("gpu lines", CUDA + "ordered.cc", "length_ * Expr(2) + Expr(blocks.places)", "length_"),
+     'writer_.line(cat("if ((int64_t)blockIdx.x * ", threads_, " + threadIdx.x >= units) return;"));', None),
+    ("gpu lines", CUDA + "ordered.cc", "length_ * Expr(2) + Expr(blocks_.places)", "length_"),
     ("gpu lines", CUDA + "ordered.cc", '"(~(uint64_t)0, i);"', '"(0, i);"'),
     ("gpu lines", CUDA + "units.cc", r'"  if (begin >= units) return;\n"', '""'),
     # ---- products

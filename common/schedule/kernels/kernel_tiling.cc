@@ -5,6 +5,7 @@
 #include "common/lowering/body/contraction.h"
 #include "common/schedule/attention/gpu_attention_tiling.h"
 #include "common/schedule/kernels/attention_tiling.h"
+#include "common/schedule/kernels/ordered_tiling.h"
 #include "common/schedule/kernels/register_tiling.h"
 #include "common/schedule/template_fit.h"
 
@@ -23,12 +24,23 @@ std::optional<Tiling> cpu_tiling(const Kernel& kernel, const VectorUnit& unit) {
   return to_tiling(choose_register_tiling(Contraction(body, id), kernel.schedule, unit));
 }
 
+template <class T>
+std::optional<Tiling> tiling_of(const std::optional<T>& t) {
+  return t ? std::optional(to_tiling(*t)) : std::nullopt;
+}
+
 std::optional<Tiling> gpu_tiling(const Kernel& kernel, const NestMachine& machine) {
   const auto processors = static_cast<int64_t>(machine.gpu.processors);
   const bool has_warpgroups = machine.kind == Machine::kGpuWarpgroups;
   if (kernel.form == Template::kAttention) {
     if (!template_holds(kernel)) return std::nullopt;
     return choose_gpu_attention_tiling(kernel.body, kernel.schedule, processors, has_warpgroups);
+  }
+  if (kernel.form == Template::kSort) {
+    return tiling_of(choose_sort_tiling(lower_structure(kernel.body, Kept::kNone)));
+  }
+  if (kernel.form == Template::kScan) {
+    return tiling_of(choose_scan_tiling(lower_structure(kernel.body, Kept::kNone)));
   }
   return std::nullopt;
 }

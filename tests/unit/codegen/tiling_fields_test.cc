@@ -94,6 +94,19 @@ Kernel grouped_attention(int64_t groups, int64_t rows, int64_t keys, int64_t wid
   return {Template::kAttention, {}, canonical(b.finish()), {}};
 }
 
+// Positions in the order of the values along the last axis.
+Kernel sort(DType dtype, Expr length) {
+  GraphBuilder b({{1, 4096}});
+  b.output(b.sort_indices(input(b, dtype, {3, std::move(length)}), 1, false));
+  return {Template::kSort, {}, canonical(b.finish()), {}};
+}
+
+Kernel scan(int axis) {
+  GraphBuilder b({{1, 4096}});
+  b.output(b.scan(ScanOp::kSum, input(b, DType::kFloat32, {30, Expr::symbol(0)}), axis));
+  return {Template::kScan, {}, canonical(b.finish()), {}};
+}
+
 // Between them they take every form of tiling that a target has.
 std::vector<Kernel> kernels() {
   const Expr s = Expr::symbol(0);
@@ -114,7 +127,14 @@ std::vector<Kernel> kernels() {
           attention(DType::kBfloat16, 4, s, 256, 64, {.rounds = false}),
           attention(DType::kFloat16, 4, 128, 256, 64, {.rounds = false}),
           grouped_attention(4, 128, 256, 64),
-          grouped_attention(16, 1024, 1024, 64)};
+          grouped_attention(16, 1024, 1024, 64),
+          sort(DType::kFloat32, 100),
+          sort(DType::kInt64, 100),
+          sort(DType::kBfloat16, s),
+          sort(DType::kFloat32, 100000),
+          sort(DType::kInt8, 3000),
+          scan(0),
+          scan(1)};
 }
 
 std::unique_ptr<CodeGenerator> generator_for(const Target& target) {
@@ -183,16 +203,36 @@ INSTANTIATE_TEST_SUITE_P(Targets, TilingFields,
                                            "cuda-sm_90a"));
 
 // What EachChangesTheTextOrIsRefused relies on.
-TEST(TilingFields, GpusTakeEveryFormOfAttention) {
-  std::set<std::string> forms;
+TEST(TilingFields, GpusTakeEveryFormAndMethod) {
+  std::set<std::string> forms, methods;
   for (const char* name : {"cuda-sm_80", "cuda-sm_90a"}) {
     for (Kernel kernel : kernels()) {
       ASSERT_TRUE(add_nest(kernel, {machine_of({name}), name, {}}).ok());
-      if (kernel.form == Template::kAttention) forms.insert(kernel.tiling.value_or(Tiling{}).form);
+      const Tiling tiling = kernel.tiling.value_or(Tiling{});
+      if (kernel.form == Template::kAttention) forms.insert(tiling.form);
+      if (tiling.form == "sort") methods.insert(tiling.sizes.at("method").text());
     }
   }
+  EXPECT_EQ(methods, (std::set<std::string>{"0", "1", "2", "3"}));
   EXPECT_EQ(forms, (std::set<std::string>{"attention_decode", "attention_flash", "attention_skinny",
                                           "attention_threads", "attention_warpgroups"}));
+}
+
+TEST(TilingFields, AttentionThatNoFormFitsHasLoops) {
+  const Target target{"cuda-sm_80"};
+  auto generator = generator_for(target);
+  Kernel kernel = attention(DType::kFloat32, 2, 64, 64, 1024);
+  ASSERT_TRUE(add_nest(kernel, {machine_of(target), target.name, {}}).ok());
+  EXPECT_FALSE(kernel.tiling.has_value());
+  ASSERT_TRUE(kernel.nest.has_value());
+  EXPECT_TRUE(printed(*generator, kernel).has_value());
+  // As wide as forms of half-precision operands hold: nothing is left to loops.
+  for (const Expr& rows : {Expr(1), Expr(512)}) {
+    kernel = attention(DType::kBfloat16, 2, rows, 1024, 256, {.rounds = false});
+    ASSERT_TRUE(add_nest(kernel, {machine_of(target), target.name, {}}).ok());
+    EXPECT_TRUE(kernel.tiling.has_value());
+    EXPECT_FALSE(kernel.nest.has_value());
+  }
 }
 
 // No chooser asks for what the generator refuses, whatever schedules say.

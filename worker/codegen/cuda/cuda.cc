@@ -75,8 +75,11 @@ std::string prologue(const std::string& entry, const Graph& body, const GpuFunct
 }
 
 Result<GpuFunction> emit_template(const Kernel& kernel, const CudaMachine& machine) {
+  auto no_tiling = [&] {
+    return common::invalid_input(cat("a kernel of ", template_name(kernel.form), " has no tiling"));
+  };
   if (kernel.form == Template::kAttention) {
-    if (!kernel.tiling) return common::invalid_input("a kernel of attention has no tiling");
+    if (!kernel.tiling) return no_tiling();
     return emit_cuda_attention(kernel.body, *kernel.tiling, machine.warpgroups);
   }
   if (kernel.form == Template::kTile) {
@@ -86,12 +89,12 @@ Result<GpuFunction> emit_template(const Kernel& kernel, const CudaMachine& machi
   Graph body = lower_structure(kernel.body, Kept::kNone);
   switch (kernel.form) {
     case Template::kScan:
-      return emit_cuda_scan(body);
+      return kernel.tiling ? emit_cuda_scan(body, *kernel.tiling) : no_tiling();
     case Template::kScatter:
       return one_thread_a_unit(
           emit_scatter(body, {.finds_base = common::in_place_inputs(kernel)[0] >= 0}));
     case Template::kSort:
-      return emit_cuda_sort(body);
+      return kernel.tiling ? emit_cuda_sort(body, *kernel.tiling) : no_tiling();
     default:
       return common::invalid_input("a kernel of loops has no nest");
   }
