@@ -1,5 +1,5 @@
 // How blocks of a GPU's threads share an attention of few rows over long sequences, and what that
-// takes: for the generator, which cuts the keys, and for the search, which predicts the time.
+// takes: for the tiling, which cuts the keys, and for the search, which predicts the time.
 #pragma once
 
 #include <cstdint>

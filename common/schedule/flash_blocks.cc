@@ -4,12 +4,11 @@
 
 #include "common/base/contains.h"
 #include "common/base/divide_up.h"
+#include "common/cost/gpu_shared_memory.h"
 
 namespace common {
 namespace {
 
-// What every GPU with tensor cores for bfloat16 gives one block.
-constexpr int64_t kSharedBytesMax = 99 * 1024;
 // Of equal ones the first.
 constexpr FlashBlocks kBlocks[] = {
     {128, 128, true}, {128, 64, true}, {64, 128, true}, {64, 64, true}, {128, 64}, {128, 32},
@@ -50,24 +49,13 @@ int64_t padded(int64_t length) { return divide_up(length, 16) * 16; }
 int64_t grouped(int64_t length) { return divide_up(length, kGroupElements) * kGroupElements; }
 
 // Registers of a thread: its sums and scores, probabilities of warpgroups, and others.
-int64_t registers_of(const FlashShape& shape, const FlashBlocks& blocks) {
+int64_t registers_of(const FlashShape& shape, const FlashBlocks& blocks, int64_t tiles) {
   if (blocks.warpgroups) {
     return (padded(shape.width) + blocks.keys) / 2 + blocks.keys / (shape.two_parts ? 2 : 4) +
            kGroupRegisters;
   }
-  return blocks.tiles() * (padded(shape.width) + blocks.keys) / 2 + kRegisters +
+  return tiles * (padded(shape.width) + blocks.keys) / 2 + kRegisters +
          (shape.two_parts ? kPartRegisters : 0);
-}
-
-bool fits(const FlashShape& shape, const FlashBlocks& blocks) {
-  if (blocks.warpgroups) {
-    if (!contains(kGroupColumns, padded(shape.width))) return false;
-    int64_t most = blocks.rows > kGroupRows ? kTwoGroupsRegistersMax : kRegistersMax;
-    return flash_shared_bytes(shape, blocks) <= kGroupSharedBytesMax &&
-           registers_of(shape, blocks) <= most;
-  }
-  return flash_shared_bytes(shape, blocks) <= kSharedBytesMax &&
-         registers_of(shape, blocks) <= kRegistersMax;
 }
 
 }  // namespace
@@ -83,6 +71,17 @@ int64_t flash_shared_bytes(const FlashShape& shape, const FlashBlocks& blocks) {
   int64_t panels = 2 * (blocks.rows * depth + 2 * blocks.keys * (depth + width));
   int64_t results = 4 * blocks.rows * (width + 8);
   return std::max(panels, results) + kFlashLimitBytes;
+}
+
+bool flash_fits(const FlashShape& shape, const FlashBlocks& blocks, int64_t tiles) {
+  const int64_t bytes = flash_shared_bytes(shape, blocks);
+  const int64_t registers = registers_of(shape, blocks, tiles);
+  if (blocks.warpgroups) {
+    const int64_t most = blocks.rows > kGroupRows ? kTwoGroupsRegistersMax : kRegistersMax;
+    return contains(kGroupColumns, padded(shape.width)) && bytes <= kGroupSharedBytesMax &&
+           registers <= most;
+  }
+  return bytes <= kGpuSharedBytesMax && registers <= kRegistersMax;
 }
 
 namespace {
@@ -142,7 +141,7 @@ GpuKernelFacts flash_facts(const FlashShape& shape, const FlashBlocks& blocks) {
   GpuKernelFacts f;
   f.blocks = number(shape.batch * divide_up(shape.rows, blocks.rows));
   f.block_threads = warps * kWarp;
-  f.registers = number(registers_of(shape, blocks));
+  f.registers = number(registers_of(shape, blocks, blocks.tiles()));
   f.block_shared_bytes = number(flash_shared_bytes(shape, blocks));
   // Of a warp in a step: products of 16 x 8 x 16, matrices of 512 bytes read from shared memory.
   double scores = tiles * keys / 8 * depth / 16 * passes;
@@ -186,7 +185,8 @@ std::optional<FlashBlocks> flash_blocks(const FlashShape& seen, const FlashBlock
   double least = 0;
   bool is_wanted = false;
   for (const FlashBlocks& blocks : kBlocks) {
-    if ((blocks.warpgroups && !shape.warpgroups) || !fits(shape, blocks)) continue;
+    if (blocks.warpgroups && !shape.warpgroups) continue;
+    if (!flash_fits(shape, blocks, blocks.tiles())) continue;
     bool as_wanted = (given.rows == 0 || blocks.rows == given.rows) &&
                      (given.keys == 0 || blocks.keys == given.keys);
     double ns = gpu_kernel_time(flash_facts(shape, blocks), machine).total_ns;

@@ -1,5 +1,5 @@
 // How blocks of a GPU's threads share an attention of many rows, and what that takes: for the
-// generator, which cuts rows and keys, and for the search, which predicts the time.
+// tiling, which cuts rows and keys, and for the search, which predicts the time.
 #pragma once
 
 #include <cstdint>
@@ -34,6 +34,10 @@ inline constexpr int64_t kFlashLimitBytes = 64;
 // Bytes of shared memory that a block takes: queries, two blocks of keys and of values, and that;
 // or its results.
 int64_t flash_shared_bytes(const FlashShape& shape, const FlashBlocks& blocks);
+
+// Whether they fit into shared memory, and threads with `tiles` tiles of 16 rows have the
+// registers.
+bool flash_fits(const FlashShape& shape, const FlashBlocks& blocks, int64_t tiles);
 
 // Of one launch with those blocks.
 GpuKernelFacts flash_facts(const FlashShape& shape, const FlashBlocks& blocks);

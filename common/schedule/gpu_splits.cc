@@ -12,14 +12,15 @@ constexpr int64_t kSplitsMax = 64;
 
 }  // namespace
 
+int64_t gpu_splits_max(const Expr& length, int64_t step) {
+  if (!length.is_constant()) return kSplitsMax;
+  return std::clamp<int64_t>((length.constant() + step - 1) / step, 1, kSplitsMax);
+}
+
 int64_t gpu_splits(int64_t units, const Expr& length, int64_t step, int64_t wanted,
                    int64_t processors) {
-  int64_t most = kSplitsMax;
-  if (length.is_constant()) {
-    most = std::clamp<int64_t>((length.constant() + step - 1) / step, 1, most);
-  }
   if (wanted == 0) wanted = processors / std::max<int64_t>(units, 1);
-  return std::clamp<int64_t>(wanted, 1, most);
+  return std::clamp<int64_t>(wanted, 1, gpu_splits_max(length, step));
 }
 
 int64_t gpu_splits(const Expr& units, const Expr& length, int64_t step, int64_t wanted,

@@ -9,6 +9,8 @@
 
 namespace common {
 
+// So many blocks may share a result of so many steps, `step` of which are the least for a block.
+int64_t gpu_splits_max(const Expr& length, int64_t step);
 // How many blocks should share each of `units` results that take `length` steps, `step` of which
 // are the least for a block: `wanted` where it is not 0, otherwise as many as fill a GPU of so many
 // processors once.

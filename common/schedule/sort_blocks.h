@@ -1,5 +1,5 @@
-// How a block of a GPU's threads sorts a line, and what that takes: for the generator, which prints
-// the sort, and for the search, which predicts the time.
+// How a block of a GPU's threads sorts a line, and what that takes: for the tiling, which says
+// how to sort, and for the search, which predicts the time.
 #pragma once
 
 #include <cstdint>

@@ -138,8 +138,10 @@ void IrWriter::tiling(ir::Tiling::Builder out, const Tiling& tiling) {
 }
 
 std::optional<Tiling> IrReader::tiling(ir::Tiling::Reader in, size_t symbols) const {
-  if (in.getForm().size() == 0) return std::nullopt;
-  Tiling tiling{get_name(in.getForm(), "a form of tiling"), {}};
+  // Once: a message bounds how often its pointers are followed.
+  const auto form = in.getForm();
+  if (form.size() == 0) return std::nullopt;
+  Tiling tiling{get_name(form, "a form of tiling"), {}};
   auto sizes = in.getSizes();
   check_count(sizes, kTilingSizesMax, "sizes of a tiling");
   for (auto size : sizes) {

@@ -104,7 +104,7 @@ TEST_P(Conformance, OutputsAreThoseOfPyTorch) {
   auto opened = backend->open(1);
   ASSERT_TRUE(opened.ok()) << opened.error().message;
   common::Device* device = opened->get();
-  auto generator = backend->make_generator(*target, {});
+  auto generator = backend->make_generator(*target);
   worker::KernelCache cache;
   worker::BuiltPlan built;
   clients::InstanceMaker maker = [&](const std::shared_ptr<const clients::Model>& model)

@@ -43,8 +43,8 @@ class PaperBackend final : public worker::Backend {
   std::string_view name() const override { return "paper"; }
   Result<common::Target> find() const override { return common::Target{kTarget}; }
   std::string libraries() const override { return "paper library 1"; }
-  std::unique_ptr<const worker::CodeGenerator> make_generator(const common::Target&,
-                                                              std::string_view) const override {
+  std::unique_ptr<const worker::CodeGenerator> make_generator(
+      const common::Target&) const override {
     return std::make_unique<PaperGenerator>();
   }
   Result<std::shared_ptr<const worker::Compiler>> find_compiler(

@@ -85,7 +85,7 @@ const std::vector<Rooms>& rooms() {
   static const std::vector<Rooms> kRooms = {
       {"common/cost/", {"", "kernels/"}},
       {"common/ir/", {"expr/", "hlir/", "roll/", "nest/", "llir/"}},
-      {"common/lowering/", {"text/", "body/", "loops/"}},
+      {"common/lowering/", {"text/", "body/", "attention/", "loops/"}},
       {"common/runtime/", {"tensor/", "interpreter/", "device/", "executor/", ""}},
       {"coordinator/rules/", {"matching/", ""}},
       {"coordinator/search/",

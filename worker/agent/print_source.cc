@@ -21,7 +21,7 @@ int run_print_source(const Backend& backend, const std::string& target, bool sep
   auto own = backend.find();
   common::Target written_for{target};
   if (common::is_family(target)) written_for = own.ok() ? *own : common::Target{};
-  auto generator = backend.make_generator(written_for, {});
+  auto generator = backend.make_generator(written_for);
   common::add_nests(*program,
                     common::NestMachine(common::machine_of(written_for), written_for.name, {}));
   std::cout << generator->preamble();

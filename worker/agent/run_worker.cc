@@ -158,10 +158,10 @@ common::Status serve(const WorkerOptions& options, const FoundDevice& device,
   // Never destroyed: a compiler that still runs would delay the end of the process, and dies with
   // it.
   std::string toolchain = toolchain_of(*compiler, *device.backend);
-  auto* pipeline = new LocalPipeline(std::move(pipeline_options),
-                                     device.backend->make_generator(device.target, machine_class),
-                                     std::move(compiler), options.state + "/kernels",
-                                     is_safe ? KernelCacheKey::kOnDisk : KernelCacheKey::kInMemory);
+  auto* pipeline =
+      new LocalPipeline(std::move(pipeline_options), device.backend->make_generator(device.target),
+                        std::move(compiler), options.state + "/kernels",
+                        is_safe ? KernelCacheKey::kOnDisk : KernelCacheKey::kInMemory);
   common::log_info(cat("executors are confined, ", confined));
   common::log_info(cat("compilers are confined, ", compilers.describe()));
   common::SteadyClock clock;

@@ -31,11 +31,9 @@ class Backend {
   virtual common::Result<common::Target> find() const = 0;
   // The libraries that plans run with, with their versions: what an object's compiler does not say.
   virtual std::string libraries() const = 0;
-  // For any target that find() may give; one without a name is written for as well as may be. What
-  // suits the class of a machine but is right on all of the target is chosen for `machine_class`,
-  // or for typical machines where that is empty.
+  // For any target that find() may give; one without a name is written for as well as may be.
   virtual std::unique_ptr<const CodeGenerator> make_generator(
-      const common::Target& target, std::string_view machine_class) const = 0;
+      const common::Target& target) const = 0;
   // What compilers start runs in `sandbox`, unless that is null.
   virtual common::Result<std::shared_ptr<const Compiler>> find_compiler(
       const common::Target& target, std::shared_ptr<const common::Sandbox> sandbox) const = 0;

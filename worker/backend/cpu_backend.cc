@@ -13,8 +13,7 @@ class CpuBackend final : public Backend {
   std::string_view name() const override { return "cpu"; }
   common::Result<common::Target> find() const override { return common::host_cpu_target(); }
   std::string libraries() const override { return common::blas_description(); }
-  std::unique_ptr<const CodeGenerator> make_generator(const common::Target& target,
-                                                      std::string_view) const override {
+  std::unique_ptr<const CodeGenerator> make_generator(const common::Target& target) const override {
     return std::make_unique<CpuCodeGenerator>(unit_of(target));
   }
   common::Result<std::shared_ptr<const Compiler>> find_compiler(

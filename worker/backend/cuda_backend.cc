@@ -16,9 +16,8 @@ class CudaBackend final : public Backend {
   common::Status choose(int index) const override { return common::show_one_cuda_device(index); }
   common::Result<common::Target> find() const override { return common::find_cuda_target(); }
   std::string libraries() const override { return common::cuda_library_text(); }
-  std::unique_ptr<const CodeGenerator> make_generator(
-      const common::Target& target, std::string_view machine_class) const override {
-    return std::make_unique<CudaCodeGenerator>(target, machine_class);
+  std::unique_ptr<const CodeGenerator> make_generator(const common::Target& target) const override {
+    return std::make_unique<CudaCodeGenerator>(target);
   }
   common::Result<std::shared_ptr<const Compiler>> find_compiler(
       const common::Target& target, std::shared_ptr<const common::Sandbox> sandbox) const override {

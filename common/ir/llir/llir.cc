@@ -52,7 +52,7 @@ const std::vector<ScheduleChoice>& schedule_parameters(Template t) {
       {"access", {0, 1, 2, 4, 8}, false, true},
       {"rows", {0, 1, 2, 4, 8}, false, true},
       {"team", {0, 1, 8, 32, 64, 128, 256, 512, 1024}, false, true}};
-  // 0: the code generator's choice for the sizes and the target.
+  // 0: what suits the sizes and the target.
   static const std::vector<ScheduleChoice> kTile = {
       {"kc", {0, 64, 128, 256, 512}},
       {"mc", {0, 32, 64, 128, 256}},
@@ -120,7 +120,8 @@ namespace {
 bool may_be_tiled(const Kernel& kernel) {
   if (kernel.nest && !kernel.nest->is_epilogue) return false;
   return kernel.form == Template::kTile || kernel.form == Template::kAttention ||
-         kernel.form == Template::kFourier || kernel.form == Template::kSort;
+         kernel.form == Template::kFourier || kernel.form == Template::kSort ||
+         kernel.form == Template::kScan;
 }
 
 Status verify_kernel(const Kernel& kernel) {

@@ -23,6 +23,7 @@ Result<Tiling> parse_tiling(std::string_view text) {
   auto fields = parse_fields(line.substr(space));
   if (!fields) return wrong();
   for (auto [name, value] : fields->entries) {
+    if (name.empty() || name.find(' ') != std::string_view::npos) return wrong();
     if (value.starts_with('[')) value = value.substr(1, value.size() - 2);
     auto size = parse_expr(value);
     if (!size.ok() || !tiling.sizes.emplace(name, *size).second) return wrong();

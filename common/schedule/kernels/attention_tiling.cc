@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "common/base/cat.h"
 #include "common/base/contains.h"
+#include "common/ir/llir/wrong_tiling.h"
 #include "common/schedule/kernels/register_tiling.h"
 
 namespace common {
@@ -70,9 +70,7 @@ AttentionTiling choose_attention_tiling(const Graph& body, const AttentionForm& 
 
 Status verify(const AttentionTiling& t, const Graph& body, const AttentionForm& form,
               const VectorUnit& unit) {
-  auto wrong = [&](std::string_view what) {
-    return invalid_input(cat("the tiling '", print(to_tiling(t)), "': ", what));
-  };
+  auto wrong = [&](std::string_view why) { return wrong_tiling(t, why); };
   // Sums that are written out: far more than registers hold.
   constexpr int64_t kVectorsMax = 128;
   const int64_t lanes = vector_elements(body, form, unit);

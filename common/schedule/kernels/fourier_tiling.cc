@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/base/cat.h"
+#include "common/ir/llir/wrong_tiling.h"
 
 namespace common {
 
@@ -48,9 +49,7 @@ FourierTiling choose_fourier_tiling(const FourierRow& row, DType dtype, const Ve
 }
 
 Status verify(const FourierTiling& t, const FourierRow& row, DType dtype) {
-  auto wrong = [&](std::string_view what) {
-    return invalid_input(cat("the tiling '", print(to_tiling(t)), "': ", what));
-  };
+  auto wrong = [&](std::string_view what) { return wrong_tiling(t, what); };
   const int64_t bytes = t.rows * dtype_size(dtype);
   if (t.rows < 2 || (bytes & (bytes - 1)) != 0 || bytes > 64) return wrong("rows are no vector");
   constexpr int64_t kPassesMax = 16;

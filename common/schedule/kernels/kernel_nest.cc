@@ -1,6 +1,5 @@
 #include "common/schedule/kernels/kernel_nest.h"
 
-#include "common/ir/hlir/attention_form.h"
 #include "common/ir/llir/grouped_form.h"
 #include "common/ir/llir/in_place.h"
 #include "common/ir/nest/lower_structure.h"
@@ -50,27 +49,10 @@ Result<std::optional<LoopNest>> cpu_nest(const Kernel& kernel, const VectorTerms
   return std::optional(std::move(nest));
 }
 
-// Whether the least block of an attention may be more than a GPU's shared memory holds. Then loops
-// stand by: the template, which knows, is asked first.
-bool is_wide_attention(const Kernel& kernel) {
-  constexpr int64_t kRows = 16, kKeys = 32;
-  constexpr int64_t kBytes = 64 * 1024;
-  constexpr int64_t kWidth = 256;
-  auto form = kernel.form == Template::kAttention ? attention_form(kernel.body) : std::nullopt;
-  if (!form) return false;
-  const Graph& body = kernel.body;
-  int64_t width = form->size(form->columns).constant();
-  int64_t depth = attention_depth(body, *form);
-  int64_t bytes =
-      ((kRows + kKeys) * depth + kKeys * width) * dtype_size(body.node(form->product).dtype);
-  return bytes > kBytes || width > kWidth;
-}
-
 Result<std::optional<LoopNest>> gpu_nest(const Kernel& kernel, const GpuMachine& machine) {
   // What no template computes has loops.
-  bool is_left = (kernel.form == Template::kTile && !kernel.tiling) ||
-                 (kernel.form == Template::kAttention && !template_holds(kernel)) ||
-                 is_wide_attention(kernel);
+  bool is_left =
+      (kernel.form == Template::kTile || kernel.form == Template::kAttention) && !kernel.tiling;
   bool has_loops = kernel.form == Template::kLoops || kernel.form == Template::kFourier ||
                    is_left || (kernel.form == Template::kScatter && is_looped_scatter(kernel, 0));
   if (!has_loops) return std::optional<LoopNest>();

@@ -3,8 +3,10 @@
 #include "common/ir/hlir/attention_form.h"
 #include "common/ir/nest/lower_structure.h"
 #include "common/lowering/body/contraction.h"
+#include "common/schedule/attention/gpu_attention_tiling.h"
 #include "common/schedule/kernels/attention_tiling.h"
 #include "common/schedule/kernels/fourier_tiling.h"
+#include "common/schedule/kernels/ordered_tiling.h"
 #include "common/schedule/kernels/register_tiling.h"
 #include "common/schedule/products/product_tiling.h"
 #include "common/schedule/template_fit.h"
@@ -31,13 +33,29 @@ std::optional<Tiling> cpu_tiling(const Kernel& kernel, const VectorUnit& unit) {
   return to_tiling(choose_register_tiling(Contraction(body, id), kernel.schedule, unit));
 }
 
+template <class T>
+std::optional<Tiling> tiling_of(const std::optional<T>& t) {
+  return t ? std::optional(to_tiling(*t)) : std::nullopt;
+}
+
 std::optional<Tiling> gpu_tiling(const Kernel& kernel, const NestMachine& machine) {
-  const bool warpgroups = machine.kind == Machine::kGpuWarpgroups;
-  const ProductMachine products{warpgroups, static_cast<int64_t>(machine.gpu.processors)};
+  const auto processors = static_cast<int64_t>(machine.gpu.processors);
+  const bool has_warpgroups = machine.kind == Machine::kGpuWarpgroups;
   if (kernel.form == Template::kTile) {
-    if (!template_holds(kernel) && !(warpgroups && warpgroups_hold(kernel))) return std::nullopt;
+    const bool holds = template_holds(kernel) || (has_warpgroups && warpgroups_hold(kernel));
+    if (!holds) return std::nullopt;
     return choose_product_tiling(lower_structure(kernel.body, Kept::kContractions), kernel.schedule,
-                                 products);
+                                 {has_warpgroups, processors});
+  }
+  if (kernel.form == Template::kAttention) {
+    if (!template_holds(kernel)) return std::nullopt;
+    return choose_gpu_attention_tiling(kernel.body, kernel.schedule, processors, has_warpgroups);
+  }
+  if (kernel.form == Template::kSort) {
+    return tiling_of(choose_sort_tiling(lower_structure(kernel.body, Kept::kNone)));
+  }
+  if (kernel.form == Template::kScan) {
+    return tiling_of(choose_scan_tiling(lower_structure(kernel.body, Kept::kNone)));
   }
   return std::nullopt;
 }

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "common/base/cat.h"
+#include "common/ir/llir/wrong_tiling.h"
 #include "common/schedule/cpu_tile.h"
 #include "common/schedule/kernels/tile_reads.h"
 
@@ -192,9 +193,7 @@ RegisterTiling choose_register_tiling(const TileProblem& problem, const VectorUn
 }
 
 Status verify(const RegisterTiling& t, const Contraction& product, const VectorUnit& unit) {
-  auto wrong = [&](std::string_view what) {
-    return invalid_input(cat("the tiling '", print(to_tiling(t)), "': ", what));
-  };
+  auto wrong = [&](std::string_view what) { return wrong_tiling(t, what); };
   // Sums that are written out: far more than registers hold.
   constexpr int64_t kVectorsMax = 128;
   TileSteps steps = tile_steps(product, unit);

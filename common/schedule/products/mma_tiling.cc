@@ -1,7 +1,7 @@
 #include "common/schedule/products/mma_tiling.h"
 
-#include "common/base/cat.h"
 #include "common/base/check.h"
+#include "common/ir/llir/wrong_tiling.h"
 
 namespace common {
 
@@ -26,7 +26,7 @@ Status verify(const MmaTiling& t, const Contraction& contraction) {
   }
   bool may_share = contraction.group() == nullptr || t.splits.is_constant(1);
   if (!is_tile_block(t.blocks()) || !may_share || !is_splits(t.splits, contraction.body())) {
-    return invalid_input(cat("no blocks of warps are like '", print(to_tiling(t)), "'"));
+    return wrong_tiling(t, "no blocks of warps are like this");
   }
   return {};
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/base/cat.h"
+#include "common/ir/llir/wrong_tiling.h"
 #include "common/schedule/gpu_splits.h"
 #include "common/schedule/tile_shape.h"
 
@@ -103,9 +104,7 @@ SkinnyTiling choose_skinny_tiling(const Contraction& c, const Schedule& schedule
 
 Status verify(const SkinnyTiling& t, const Contraction& contraction) {
   const SkinnyReads reads = skinny_reads(contraction);
-  auto wrong = [&](std::string_view what) {
-    return invalid_input(cat("the tiling '", print(to_tiling(t)), "': ", what));
-  };
+  auto wrong = [&](std::string_view what) { return wrong_tiling(t, what); };
   if (t.across < 1 || t.down < 1 || t.rows < 1) return wrong("a size is 0");
   if (t.ahead < 1 || t.ahead > kAheadMax) return wrong("ahead is out of range");
   if (t.splits < 1 || t.splits > kSplitsMax) return wrong("splits are out of range");

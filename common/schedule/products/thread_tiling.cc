@@ -4,8 +4,8 @@
 #include <cmath>
 #include <limits>
 
-#include "common/base/cat.h"
 #include "common/ir/hlir/sizes.h"
+#include "common/ir/llir/wrong_tiling.h"
 
 namespace common {
 namespace {
@@ -80,7 +80,7 @@ Status verify(const ThreadTiling& t, const Contraction& contraction) {
   int64_t most = contraction.group() != nullptr ? 1 : kSplitsMax;
   if (!is_known || thread_tile_bytes(t, element_of(contraction)) > kStaticSharedBytes ||
       t.splits < 1 || t.splits > most) {
-    return invalid_input(cat("no blocks of threads are like '", print(to_tiling(t)), "'"));
+    return wrong_tiling(t, "no blocks of threads are like this");
   }
   return {};
 }

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "common/base/cat.h"
+#include "common/ir/llir/wrong_tiling.h"
 #include "common/lowering/body/window_operand.h"
 #include "common/lowering/maps/operand_map.h"
 #include "common/lowering/maps/window_map.h"
@@ -67,21 +67,17 @@ WarpgroupTiling tiling_of(const ProductBlock& block, const Schedule& schedule, b
   return t;
 }
 
-std::string text_of(const WarpgroupTiling& t) {
-  return cat("the tiling '", print(to_tiling(t)), "'");
-}
-
 // Of blocks and stages, whatever the operands.
 Status verify_blocks(const WarpgroupTiling& t, int64_t kept) {
   if (!is_product_block(t.rows, t.columns, t.cluster) || (t.is_beside && t.cluster == 1)) {
-    return invalid_input(cat(text_of(t), ": no blocks of warpgroups are like this"));
+    return wrong_tiling(t, "no blocks of warpgroups are like this");
   }
   int64_t least = t.is_copied ? 1 : kStagesMin, most = t.patches > 0 ? kPatchStagesMax : kStagesMax;
   if (t.stages < least || t.stages > std::min(most, stages_that_fit(t, kept))) {
-    return invalid_input(cat(text_of(t), ": stages are out of range"));
+    return wrong_tiling(t, "stages are out of range");
   }
   if (t.resident < 1 || t.resident * (t.threads() + 32) > kThreadsMax) {
-    return invalid_input(cat(text_of(t), ": a multiprocessor holds no such number of blocks"));
+    return wrong_tiling(t, "a multiprocessor holds no such number of blocks");
   }
   return {};
 }
@@ -148,7 +144,7 @@ std::optional<WarpgroupTiling> choose_warpgroup_tiling(const Contraction& contra
 }
 
 Status verify(const WarpgroupTiling& t, const Contraction& contraction) {
-  auto wrong = [&](std::string_view what) { return invalid_input(cat(text_of(t), ": ", what)); };
+  auto wrong = [&](std::string_view what) { return wrong_tiling(t, what); };
   if (!is_of_halves(contraction)) return wrong("operands are not of one half type");
   const int64_t pixels = t.patches > 0 ? patch_pixels(contraction, t.rows) : 0;
   LFARM_RETURN_IF_ERROR(verify_blocks(t, pixels * t.patches * kRowBytes));
@@ -173,7 +169,7 @@ Status verify(const WarpgroupTiling& t, const Contraction& contraction) {
 }
 
 Status verify(const WarpgroupTiling& t, const PairedProducts& pair) {
-  auto wrong = [&](std::string_view what) { return invalid_input(cat(text_of(t), ": ", what)); };
+  auto wrong = [&](std::string_view what) { return wrong_tiling(t, what); };
   if (!t.is_copied || t.patches != 0 || !t.splits.is_constant(1)) {
     return wrong("blocks of paired products are not like this");
   }

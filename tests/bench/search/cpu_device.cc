@@ -26,7 +26,7 @@ class LocalDevice final : public CpuDevice {
     options.target = target_;
     options.executor_command = {"/proc/self/exe", std::string(kExecutorFlag)};
     pipeline_ = std::make_unique<worker::LocalPipeline>(
-        options, worker::cpu_backend().make_generator(target_, {}), std::move(compiler), "");
+        options, worker::cpu_backend().make_generator(target_), std::move(compiler), "");
   }
 
   const common::Target& target() const override { return target_; }

@@ -107,7 +107,7 @@ class PlainPlan {
     if (tasks.empty()) return common::internal_error("the search begins without the plain program");
     LFARM_ASSIGN_OR_RETURN(auto compiler,
                            worker::cpu_backend().find_compiler(options.target, nullptr));
-    auto generator = worker::cpu_backend().make_generator(options.target, {});
+    auto generator = worker::cpu_backend().make_generator(options.target);
     worker::KernelCache cache("");
     PlainPlan plain;
     common::Program& program = tasks[0].payload.program;

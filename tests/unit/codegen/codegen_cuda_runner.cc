@@ -4,6 +4,7 @@
 
 #include "codegen_runner.h"
 #include "common/base/digest.h"
+#include "common/cost/gpu_shared_memory.h"
 #include "common/cuda/nvrtc.h"
 #include "common/runtime/device/cuda_device.h"
 #include "worker/codegen/cuda/cuda.h"
@@ -100,7 +101,7 @@ class CudaRunner final : public KernelRunner {
     // What every GPU has; products of warpgroups run on large ones alone, and the device refuses
     // what it has not.
     if (source.text.find("lf_wgmma") == std::string::npos) {
-      EXPECT_LE(launch.block.shared_bytes, worker::kSharedBytesMax) << source.text;
+      EXPECT_LE(launch.block.shared_bytes, common::kGpuSharedBytesMax) << source.text;
     }
     launch.scratch_stride = static_cast<size_t>(source.entry.scratch_bytes.evaluate(symbols));
     auto blocks = static_cast<size_t>(launch.block.blocks(launch.units));

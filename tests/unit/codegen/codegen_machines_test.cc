@@ -29,7 +29,7 @@ int64_t blocks(Template form, const Graph& body, std::string_view target,
   common::Kernel kernel{form, {}, body, {}};
   const common::NestMachine machine(common::machine_of(written_for), target, machine_class);
   EXPECT_TRUE(common::add_nest(kernel, machine).ok());
-  auto source = CudaCodeGenerator(written_for, machine_class).generate(kernel);
+  auto source = CudaCodeGenerator(written_for).generate(kernel);
   EXPECT_TRUE(source.ok()) << (source.ok() ? "" : source.error().message);
   if (!source.ok()) return 0;
   return source->entry.block.blocks(source->entry.units.evaluate({}));

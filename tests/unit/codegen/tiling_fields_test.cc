@@ -36,8 +36,14 @@ Kernel product(DType dtype, Expr rows, int64_t columns, int64_t depth, bool tran
   return {Template::kTile, {}, canonical(b.finish()), {}};
 }
 
+struct AttentionKind {
+  bool has_mask = false;  // that data gives
+  bool rounds = true;     // probabilities of half operands
+};
+
 // Softmax of queries times keys, times values, in `heads`.
-Kernel attention(DType dtype, int64_t heads, Expr rows, Expr keys, int64_t width) {
+Kernel attention(DType dtype, int64_t heads, Expr rows, Expr keys, int64_t width,
+                 AttentionKind kind = {}) {
   GraphBuilder b({{1, 4096}});
   auto value = [&](Shape shape) {
     NodeId x = input(b, dtype, std::move(shape));
@@ -50,9 +56,12 @@ Kernel attention(DType dtype, int64_t heads, Expr rows, Expr keys, int64_t width
                          {heads, rows, keys},
                          {q, k},
                          ContractAttr{{0, 1, 3}, {0, 2, 3}, {0, 1, 2}}});
+  if (kind.has_mask) {
+    scores = b.binary(BinaryOp::kAdd, scores, input(b, DType::kFloat32, b.shape(scores)));
+  }
   NodeId p =
       b.raw({Op::kSoftmax, DType::kFloat32, b.shape(scores), {scores}, SoftmaxAttr{2, false}});
-  if (is_half(dtype)) p = b.cast(b.cast(p, dtype), DType::kFloat32);
+  if (is_half(dtype) && kind.rounds) p = b.cast(b.cast(p, dtype), DType::kFloat32);
   NodeId y = b.raw({Op::kContract,
                     DType::kFloat32,
                     {heads, rows, width},
@@ -70,6 +79,42 @@ Kernel transform(int64_t points) {
   return {Template::kFourier, {}, canonical(b.finish()), {}};
 }
 
+// Queries in groups that share keys and values.
+Kernel grouped_attention(int64_t groups, int64_t rows, int64_t keys, int64_t width) {
+  GraphBuilder b;
+  auto value = [&](Shape shape) {
+    return b.cast(input(b, DType::kBfloat16, std::move(shape)), DType::kFloat32);
+  };
+  NodeId q = value({2, groups, rows, width}), k = value({2, keys, width});
+  NodeId v = value({2, keys, width});
+  const Shape shape = {2, groups, rows, keys};
+  NodeId scores = b.raw({Op::kContract,
+                         DType::kFloat32,
+                         shape,
+                         {q, k},
+                         ContractAttr{{0, 1, 2, 4}, {0, 3, 4}, {0, 1, 2, 3}}});
+  NodeId p = b.raw({Op::kSoftmax, DType::kFloat32, shape, {scores}, SoftmaxAttr{3, false}});
+  b.output(b.raw({Op::kContract,
+                  DType::kFloat32,
+                  {2, groups, rows, width},
+                  {p, v},
+                  ContractAttr{{0, 1, 2, 4}, {0, 4, 3}, {0, 1, 2, 3}}}));
+  return {Template::kAttention, {}, canonical(b.finish()), {}};
+}
+
+// Positions in the order of the values along the last axis.
+Kernel sort(DType dtype, Expr length) {
+  GraphBuilder b({{1, 4096}});
+  b.output(b.sort_indices(input(b, dtype, {3, std::move(length)}), 1, false));
+  return {Template::kSort, {}, canonical(b.finish()), {}};
+}
+
+Kernel scan(int axis) {
+  GraphBuilder b({{1, 4096}});
+  b.output(b.scan(ScanOp::kSum, input(b, DType::kFloat32, {30, Expr::symbol(0)}), axis));
+  return {Template::kScan, {}, canonical(b.finish()), {}};
+}
+
 // Between them they take every form of tiling that a target has.
 std::vector<Kernel> kernels() {
   const Expr s = Expr::symbol(0);
@@ -83,6 +128,21 @@ std::vector<Kernel> kernels() {
           attention(DType::kFloat32, 4, 1, s, 64),
           attention(DType::kBfloat16, 4, 128, 256, 64),
           attention(DType::kBfloat16, 8, 1, s, 128),
+          attention(DType::kBfloat16, 8, 1, s, 128, {.rounds = false}),
+          attention(DType::kBfloat16, 8, 1, s, 128, {.has_mask = true, .rounds = false}),
+          attention(DType::kBfloat16, 32, 1024, 1024, 128),
+          attention(DType::kBfloat16, 32, 1024, 1024, 64, {.rounds = false}),
+          attention(DType::kBfloat16, 4, s, 256, 64, {.rounds = false}),
+          attention(DType::kFloat16, 4, 128, 256, 64, {.rounds = false}),
+          grouped_attention(4, 128, 256, 64),
+          grouped_attention(16, 1024, 1024, 64),
+          sort(DType::kFloat32, 100),
+          sort(DType::kInt64, 100),
+          sort(DType::kBfloat16, s),
+          sort(DType::kFloat32, 100000),
+          sort(DType::kInt8, 3000),
+          scan(0),
+          scan(1),
           transform(960),
           transform(256)};
 }
@@ -151,6 +211,68 @@ INSTANTIATE_TEST_SUITE_P(Targets, TilingFields,
                          ::testing::Values("cpu-x86_64-avx512", "cpu-x86_64-avx512bf16",
                                            "cpu-x86_64-amxbf16", "cpu-x86_64-avx2", "cuda-sm_80",
                                            "cuda-sm_90a"));
+
+// What EachChangesTheTextOrIsRefused relies on.
+TEST(TilingFields, GpusTakeEveryFormAndMethod) {
+  std::set<std::string> forms, methods;
+  for (const char* name : {"cuda-sm_80", "cuda-sm_90a"}) {
+    for (Kernel kernel : kernels()) {
+      ASSERT_TRUE(add_nest(kernel, {machine_of({name}), name, {}}).ok());
+      const Tiling tiling = kernel.tiling.value_or(Tiling{});
+      if (kernel.form == Template::kAttention) forms.insert(tiling.form);
+      if (tiling.form == "sort") methods.insert(tiling.sizes.at("method").text());
+    }
+  }
+  EXPECT_EQ(methods, (std::set<std::string>{"0", "1", "2", "3"}));
+  EXPECT_EQ(forms, (std::set<std::string>{"attention_decode", "attention_flash", "attention_skinny",
+                                          "attention_threads", "attention_warpgroups"}));
+}
+
+TEST(TilingFields, AttentionThatNoFormFitsHasLoops) {
+  const Target target{"cuda-sm_80"};
+  auto generator = generator_for(target);
+  Kernel kernel = attention(DType::kFloat32, 2, 64, 64, 1024);
+  ASSERT_TRUE(add_nest(kernel, {machine_of(target), target.name, {}}).ok());
+  EXPECT_FALSE(kernel.tiling.has_value());
+  ASSERT_TRUE(kernel.nest.has_value());
+  EXPECT_TRUE(printed(*generator, kernel).has_value());
+  // As wide as forms of half-precision operands hold: nothing is left to loops.
+  for (const Expr& rows : {Expr(1), Expr(512)}) {
+    kernel = attention(DType::kBfloat16, 2, rows, 1024, 256, {.rounds = false});
+    ASSERT_TRUE(add_nest(kernel, {machine_of(target), target.name, {}}).ok());
+    EXPECT_TRUE(kernel.tiling.has_value());
+    EXPECT_FALSE(kernel.nest.has_value());
+  }
+}
+
+// No chooser asks for what the generator refuses, whatever schedules say.
+TEST(TilingFields, WhatSchedulesAskForIsPrinted) {
+  for (const char* name : {"cpu-x86_64-avx512", "cuda-sm_80", "cuda-sm_90a"}) {
+    const Target target{name};
+    auto generator = generator_for(target);
+    for (const Kernel& each : kernels()) {
+      for (const ScheduleChoice& choice : schedule_parameters(each.form)) {
+        for (int64_t value : choice.values) {
+          Kernel kernel = each;
+          kernel.schedule = {{std::string(choice.name), value}};
+          ASSERT_TRUE(add_nest(kernel, {machine_of(target), target.name, {}}).ok());
+          EXPECT_TRUE(printed(*generator, kernel).has_value())
+              << name << " " << choice.name << "=" << value << " "
+              << (kernel.tiling ? print(*kernel.tiling) : "");
+        }
+      }
+    }
+  }
+}
+
+// Tilings are of an instruction set: other targets' generators refuse them.
+TEST(TilingFields, OfWarpgroupsAreRefusedWhereTheseDoNotMultiply) {
+  Kernel kernel = attention(DType::kBfloat16, 32, 1024, 1024, 128);
+  ASSERT_TRUE(add_nest(kernel, {machine_of({"cuda-sm_90a"}), "cuda-sm_90a", {}}).ok());
+  ASSERT_EQ(kernel.tiling.value_or(Tiling{}).form, "attention_warpgroups");
+  EXPECT_TRUE(printed(*generator_for({"cuda-sm_90a"}), kernel).has_value());
+  EXPECT_FALSE(printed(*generator_for({"cuda-sm_80"}), kernel).has_value());
+}
 
 // Schedules are for who chooses tilings: a generator does not read them.
 TEST(TilingFields, SchedulesAreNotRead) {

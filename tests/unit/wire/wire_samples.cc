@@ -71,7 +71,18 @@ Kernel horizontal_kernel() {
   sums.reductions.walked = {1};
   each.groups.resize(1);
   sums.groups.resize(1);
-  return {Template::kHorizontal, {}, b.finish(), {}, {each, sums}};
+  return {Template::kHorizontal, {}, b.finish(), {}, {}, {each, sums}};
+}
+
+// A template's, with sizes of all kinds.
+Kernel tiled_kernel() {
+  GraphBuilder b({{1, 64}});
+  const Expr s = Expr::symbol(0);
+  NodeId x = b.input(InputKind::kUser, DType::kFloat32, {3, s}, "");
+  b.output(b.sort_indices(x, 1, true));
+  Kernel kernel{Template::kSort, {}, b.finish(), {}};
+  kernel.tiling = Tiling{"sort", {{"packed", 1}, {"places", 64}, {"splits", min(4, s)}}};
+  return kernel;
 }
 
 Program sample_program() {
@@ -103,6 +114,7 @@ Program sample_program() {
   nest.threads = {64, 2, 1, 4, 1, true};
   program.kernels[0].nest = std::move(nest);
   program.kernels.push_back(horizontal_kernel());
+  program.kernels.push_back(tiled_kernel());
   program.calls = {{0, {0, 1}, {2}, {2 * s}}, {0, {2, 1}, {3}, {2 * s}}};
   return program;
 }

@@ -89,7 +89,7 @@ class PipelineTest : public testing::Test {
     options.target = target;
     options.executor_command = {"/proc/self/exe", "--executor"};
     options.sandbox = common::Sandbox::find(common::SandboxProfile::kComputing);
-    pipeline_ = std::make_unique<LocalPipeline>(options, cpu_backend().make_generator(target, {}),
+    pipeline_ = std::make_unique<LocalPipeline>(options, cpu_backend().make_generator(target),
                                                 *compiler, "");
   }
 

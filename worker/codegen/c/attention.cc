@@ -4,10 +4,10 @@
 #include <functional>
 
 #include "common/base/cat.h"
+#include "common/lowering/attention/attention_operands.h"
 #include "common/lowering/body/accumulation.h"
 #include "common/lowering/body/unit_loop.h"
 #include "common/lowering/text/c_text.h"
-#include "worker/codegen/body/attention_operands.h"
 #include "worker/codegen/c/attention_products.h"
 #include "worker/codegen/c/attention_sizes.h"
 #include "worker/codegen/c/attention_tiles.h"
@@ -18,6 +18,7 @@ namespace worker {
 using common::Accumulation;
 using common::accumulation_of;
 using common::AttentionForm;
+using common::AttentionOperands;
 using common::AttentionTiling;
 using common::BodyEmitter;
 using common::c_literal;

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "worker/codegen/body/attention_operands.h"
+#include "common/lowering/attention/attention_operands.h"
 #include "worker/codegen/c/attention_sizes.h"
 #include "worker/codegen/c/attention_tiles.h"
 #include "worker/codegen/c/attention_values.h"
@@ -15,7 +15,7 @@ namespace worker {
 class AttentionProducts {
  public:
   // The arguments outlive it. The batch of `operands` is not set yet.
-  AttentionProducts(const common::Graph& body, const AttentionOperands& operands,
+  AttentionProducts(const common::Graph& body, const common::AttentionOperands& operands,
                     const AttentionSizes& sizes, std::optional<ValuesInPlace> in_place,
                     AttentionTiles& tiles, common::CodeWriter& writer,
                     common::BodyEmitter& emitter);
@@ -32,7 +32,7 @@ class AttentionProducts {
   void dot_products(const std::string& origin);
 
   const common::Graph& body_;
-  const AttentionOperands& operands_;
+  const common::AttentionOperands& operands_;
   const AttentionSizes& z_;
   std::optional<ValuesInPlace> in_place_;
   AttentionTiles& tiles_;

@@ -4,6 +4,7 @@
 
 namespace worker {
 
+using common::AttentionOperands;
 using common::BodyEmitter;
 using common::cat;
 using common::CodeWriter;

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "worker/codegen/body/attention_operands.h"
+#include "common/lowering/attention/attention_operands.h"
 #include "worker/codegen/c/attention_sizes.h"
 
 namespace worker {
@@ -20,11 +20,11 @@ struct ValuesInPlace {
 // Empty where they must be packed. The batch of `operands` is not set yet.
 std::optional<ValuesInPlace> values_in_place(const common::Graph& body,
                                              const common::AttentionForm& form,
-                                             const AttentionOperands& operands,
+                                             const common::AttentionOperands& operands,
                                              const AttentionSizes& sizes);
 
 // Where the value of key `key` begins in the input, in elements.
 common::Expr value_offset(const ValuesInPlace& values, const common::Graph& body,
-                          const AttentionOperands& operands, const common::Expr& key);
+                          const common::AttentionOperands& operands, const common::Expr& key);
 
 }  // namespace worker

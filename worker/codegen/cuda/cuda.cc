@@ -75,23 +75,27 @@ std::string prologue(const std::string& entry, const Graph& body, const GpuFunct
 }
 
 Result<GpuFunction> emit_template(const Kernel& kernel, const CudaMachine& machine) {
+  auto no_tiling = [&] {
+    return common::invalid_input(cat("a kernel of ", template_name(kernel.form), " has no tiling"));
+  };
   if (kernel.form == Template::kAttention) {
-    return emit_cuda_attention(kernel.body, kernel.schedule, machine);
+    if (!kernel.tiling) return no_tiling();
+    return emit_cuda_attention(kernel.body, *kernel.tiling, machine.warpgroups);
   }
   if (kernel.form == Template::kTile) {
-    if (!kernel.tiling) return common::unsupported("a kernel of a template has no tiling");
+    if (!kernel.tiling) return no_tiling();
     return emit_cuda_tile(lower_structure(kernel.body, Kept::kContractions), *kernel.tiling,
                           machine);
   }
   Graph body = lower_structure(kernel.body, Kept::kNone);
   switch (kernel.form) {
     case Template::kScan:
-      return emit_cuda_scan(body);
+      return kernel.tiling ? emit_cuda_scan(body, *kernel.tiling) : no_tiling();
     case Template::kScatter:
       return one_thread_a_unit(
           emit_scatter(body, {.finds_base = common::in_place_inputs(kernel)[0] >= 0}));
     case Template::kSort:
-      return emit_cuda_sort(body);
+      return kernel.tiling ? emit_cuda_sort(body, *kernel.tiling) : no_tiling();
     default:
       return common::invalid_input("a kernel of loops has no nest");
   }
@@ -107,10 +111,6 @@ bool works_in_place(const Kernel& kernel) {
 Result<GpuFunction> emit_function(const Kernel& kernel, const CudaMachine& machine) {
   if (kernel.form == Template::kHorizontal) return emit_cuda_horizontal(kernel);
   if (!kernel.nest) return emit_template(kernel, machine);
-  if (kernel.form == Template::kAttention) {
-    auto structured = emit_template(kernel, machine);
-    if (structured.ok() || structured.error().code != common::Code::kUnsupported) return structured;
-  }
   Graph body = common::nest_body(kernel.body, *kernel.nest);
   LFARM_RETURN_IF_ERROR(common::verify(*kernel.nest, body));
   return common::lower_gpu_loops(body, *kernel.nest);
@@ -118,11 +118,9 @@ Result<GpuFunction> emit_function(const Kernel& kernel, const CudaMachine& machi
 
 }  // namespace
 
-CudaCodeGenerator::CudaCodeGenerator(const common::Target& target, std::string_view machine_class) {
+CudaCodeGenerator::CudaCodeGenerator(const common::Target& target) {
   machine_.overlaps = common::launches_overlap(target.name);
   machine_.warpgroups = common::machine_of(target) == common::Machine::kGpuWarpgroups;
-  machine_.processors =
-      static_cast<int64_t>(common::gpu_machine_of_class(target.name, machine_class).processors);
 }
 
 namespace {

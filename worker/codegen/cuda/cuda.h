@@ -10,9 +10,8 @@ namespace worker {
 
 class CudaCodeGenerator final : public CodeGenerator {
  public:
-  // Code for a target such as "cuda-sm_90a", whose instructions it uses, in as many blocks as suit
-  // the machines of a class (machine_class.h), or typical ones where that says nothing.
-  explicit CudaCodeGenerator(const common::Target& target, std::string_view machine_class = {});
+  // Code for a target such as "cuda-sm_90a", whose instructions it uses.
+  explicit CudaCodeGenerator(const common::Target& target);
   std::string_view language() const override { return "cuda"; }
   std::string preamble() const override;
   std::string preamble_for(std::string_view texts) const override;

@@ -1,13 +1,12 @@
 #include "worker/codegen/cuda/ordered.h"
 
-#include <algorithm>
 #include <set>
 #include <utility>
 
 #include "common/base/cat.h"
 #include "common/lowering/body/body_emitter.h"
 #include "common/lowering/text/c_text.h"
-#include "common/schedule/sort_blocks.h"
+#include "common/schedule/kernels/ordered_tiling.h"
 #include "worker/codegen/body/ordered.h"
 #include "worker/codegen/cuda/text/text.h"
 #include "worker/codegen/text/scan_form.h"
@@ -32,17 +31,17 @@ using common::NodeId;
 using common::Op;
 using common::Result;
 using common::ScanAttr;
+using common::ScanTiling;
 using common::Scratch;
 using common::Shape;
 using common::SortAttr;
 using common::SortBlocks;
 using common::SortMethod;
+using common::SortTiling;
 using common::Team;
+using common::Tiling;
 
 namespace {
-
-constexpr int kScanThreads = 256;
-constexpr int kLineThreads = 128;
 
 // One output node, and units that are the positions on all axes but the node's own.
 class LineEmitter {
@@ -106,8 +105,9 @@ class LineEmitter {
 
 class CudaScanEmitter : public LineEmitter {
  public:
-  explicit CudaScanEmitter(const Graph& body)
+  CudaScanEmitter(const Graph& body, const ScanTiling& tiling)
       : LineEmitter(body, attr<ScanAttr>(body.node(body.outputs[0].node)).axis),
+        threads_(static_cast<int>(tiling.threads)),
         form_(body.node(body.outputs[0].node)) {}
 
   Result<GpuFunction> run() {
@@ -121,23 +121,22 @@ class CudaScanEmitter : public LineEmitter {
   }
 
   Result<GpuFunction> lines() {
-    writer_.line(
-        cat("if ((int64_t)blockIdx.x * ", kLineThreads, " + threadIdx.x >= units) return;"));
-    Expr units = open_unit(cat("(int64_t)blockIdx.x * ", kLineThreads, " + threadIdx.x"), {});
+    writer_.line(cat("if ((int64_t)blockIdx.x * ", threads_, " + threadIdx.x >= units) return;"));
+    Expr units = open_unit(cat("(int64_t)blockIdx.x * ", threads_, " + threadIdx.x"), {});
     writer_.line(cat(form_.type(), " sum = ", form_.start(), ";"));
     Expr j = Expr::index(writer_.open_loop("j", length_));
     writer_.line(cat("sum = ", form_.step("sum", element(j)), ";"));
     writer_.line(cat("out0[", offset(at(j)), "] = ", stored("sum"), ";"));
     writer_.close(counting_loop("j", "0", writer_.text(length_)));
-    return finish(units, kLineThreads, kLineThreads);
+    return finish(units, threads_, threads_);
   }
 
   // Warps scan 32 elements each by exchanging registers; a warp's sum comes before the next one's.
   Result<GpuFunction> rows() {
     std::string type = form_.type();
-    Expr units = open_unit("blockIdx.x", {.size = kScanThreads});
+    Expr units = open_unit("blockIdx.x", {.size = threads_});
     std::string n = writer_.text(length_);
-    writer_.line(cat("__shared__ ", type, " parts[", kScanThreads / 32, "];"));
+    writer_.line(cat("__shared__ ", type, " parts[", threads_ / 32, "];"));
     writer_.line("const int lane = member % 32, warp = member / 32;");
     writer_.line(cat(type, " carry = ", form_.start(), ";"));
     writer_.open(true);
@@ -153,25 +152,28 @@ class CudaScanEmitter : public LineEmitter {
                              "if (lane == 31) parts[warp] = sum;\n__syncthreads();\n", type,
                              " before = carry;\nfor (int w = 0; w < warp; ++w) before = ",
                              form_.step("before", "parts[w]"), ";\nfor (int w = 0; w < ",
-                             kScanThreads / 32, "; ++w) carry = ", form_.step("carry", "parts[w]"),
+                             threads_ / 32, "; ++w) carry = ", form_.step("carry", "parts[w]"),
                              ";\nsum = ", form_.step("before", "sum"), ";\n"));
     writer_.open(true);
     Expr place = Expr::index(writer_.bind_index("(c + member)", length_, writer_.depth()));
     writer_.line(cat("out0[", offset(at(place)), "] = ", stored("sum"), ";"));
     writer_.close(cat("if (c + member < ", n, ")"));
     writer_.line("__syncthreads();");
-    writer_.close(counting_loop("c", "0", n, kScanThreads));
-    return finish(units, kScanThreads, 1);
+    writer_.close(counting_loop("c", "0", n, threads_));
+    return finish(units, threads_, 1);
   }
 
+  int threads_;
   ScanForm form_;
 };
 
 class CudaSortEmitter : public LineEmitter {
  public:
   // `kept`: nodes whose values along a line threads keep in registers.
-  explicit CudaSortEmitter(const Graph& body, std::set<NodeId> kept = {})
-      : LineEmitter(body, attr<SortAttr>(body.node(body.outputs[0].node)).axis) {
+  CudaSortEmitter(const Graph& body, const SortTiling& tiling, std::set<NodeId> kept = {})
+      : LineEmitter(body, attr<SortAttr>(body.node(body.outputs[0].node)).axis),
+        blocks_(tiling.blocks()),
+        is_packed_(tiling.packed) {
     emitter_.set_choices({.fused = {}, .flat = {}, .staged = std::move(kept)});
   }
 
@@ -186,70 +188,63 @@ class CudaSortEmitter : public LineEmitter {
 
   Result<GpuFunction> run() {
     const DType key = body_.node(node_.operands[0]).dtype;
-    // Warps that count walk parts of the line, so that no sum along it can be theirs together.
-    const bool has_sums = std::any_of(body_.nodes.begin(), body_.nodes.end(),
-                                      [](const Node& node) { return node.op == Op::kReduce; });
-    const SortBlocks blocks =
-        common::sort_blocks(has_sums && common::dtype_size(key) == 1 ? DType::kInt16 : key,
-                            writer_.bounds().upper(length_));
-    const bool is_packed = blocks.item_bytes == 8;
-    const std::string type = is_packed ? "lf_item" : "lf_pair";
-    if (blocks.method == SortMethod::kCount) return by_counting(key, blocks);
-    const bool is_rank = blocks.method == SortMethod::kRank;
-    Expr units = open_unit("blockIdx.x", {.size = blocks.key_threads()});
-    if (blocks.method == SortMethod::kMemory) {
+    const std::string type = is_packed_ ? "lf_item" : "lf_pair";
+    if (blocks_.method == SortMethod::kCount) return by_counting(key);
+    const bool is_rank = blocks_.method == SortMethod::kRank;
+    Expr units = open_unit("blockIdx.x", {.size = blocks_.key_threads()});
+    if (blocks_.method == SortMethod::kMemory) {
       // The least power of two of chunks is below twice the length, or one chunk.
-      scratch_.add("items", type, blocks.item_bytes, length_ * Expr(2) + Expr(blocks.places));
-      writer_.line(cat("__shared__ ", type, " shared[", blocks.places, "];"));
-      writer_.line(cat("int64_t count = ", blocks.places, ";\n    while (count < ",
+      scratch_.add("items", type, blocks_.item_bytes, length_ * Expr(2) + Expr(blocks_.places));
+      writer_.line(cat("__shared__ ", type, " shared[", blocks_.places, "];"));
+      writer_.line(cat("int64_t count = ", blocks_.places, ";\n    while (count < ",
                        writer_.text(length_), ") count *= 2;"));
     } else {
-      writer_.line(cat("__shared__ __align__(16) ", type, " items[", blocks.places, "];"));
-      writer_.line(cat("const int64_t count = ", blocks.places, ";"));
+      writer_.line(cat("__shared__ __align__(16) ", type, " items[", blocks_.places, "];"));
+      writer_.line(cat("const int64_t count = ", blocks_.places, ";"));
     }
-    std::string make = is_packed ? "lf_make_item" : "lf_make_pair";
+    std::string make = is_packed_ ? "lf_make_item" : "lf_make_pair";
     std::string n = writer_.text(length_);
     if (is_rank) writer_.open(true);
     Expr j = emitter_.team().open(length_);
     std::string place = writer_.text(j);
-    writer_.line(cat("items[", place, "] = ", make, "(", item_key(key, element(j), is_packed), ", ",
-                     place, ");"));
+    writer_.line(
+        cat("items[", place, "] = ", make, "(", item_key(key, element(j)), ", ", place, ");"));
     emitter_.team().close();
-    if (is_rank) writer_.close(cat("if (threadIdx.x < ", blocks.key_threads(), ")"));
-    if (!length_.is_constant(blocks.places)) {
+    if (is_rank) writer_.close(cat("if (threadIdx.x < ", blocks_.key_threads(), ")"));
+    if (!length_.is_constant(blocks_.places)) {
       writer_.open(true);
       writer_.line(cat("items[i] = ", make, "(~(uint64_t)0, i);"));
-      writer_.close(counting_loop("i", cat(n, " + threadIdx.x"), "count", blocks.threads));
+      writer_.close(counting_loop("i", cat(n, " + threadIdx.x"), "count", blocks_.threads));
     }
     if (is_rank) {
-      store_by_rank(blocks);
+      store_by_rank();
     } else {
-      store_sorted(blocks);
+      store_sorted();
     }
-    return finish(units, static_cast<int>(blocks.threads), 1);
+    return finish(units, static_cast<int>(blocks_.threads), 1);
   }
 
  private:
   // In the order of the sort, with 32 bits where an item holds no more.
-  std::string item_key(DType dtype, const std::string& x, bool is_packed) const {
+  std::string item_key(DType dtype, const std::string& x) const {
     std::string key = sort_key(node_, dtype, x);
-    if (!is_packed) return key;
+    if (!is_packed_) return key;
     // Of integers the sort's key has 64 bits, whose sign bit is not among the last 32.
     return common::is_float(dtype) ? cat("(uint32_t)(", key, ")")
                                    : cat("(uint32_t)(", key, ") ^ 0x80000000u");
   }
 
   // Warps count the keys of their parts of the line, then place their items at these counts' sums.
-  Result<GpuFunction> by_counting(DType key, const SortBlocks& blocks) {
-    const int64_t warps = blocks.threads / 32;
-    Expr units = open_unit("blockIdx.x", {.size = blocks.threads});
+  Result<GpuFunction> by_counting(DType key) {
+    const int64_t warps = blocks_.threads / 32;
+    Expr units = open_unit("blockIdx.x", {.size = blocks_.threads});
     const std::string n = writer_.text(length_);
     write_lines(
         writer_,
-        cat("__shared__ uint32_t counters[", blocks.places, "];\nfor (int i = member; i < ",
-            blocks.places, "; i += ", blocks.threads, ") counters[i] = 0;\n",
-            "__syncthreads();\nconst int64_t part = (", n, " + ", blocks.threads - 1, ") / ",
-            blocks.threads, " * 32;\n",
+        cat("__shared__ uint32_t counters[", blocks_.places, "];\nfor (int i = member; i < ",
+            blocks_.places, "; i += ", blocks_.threads, ") counters[i] = 0;\n",
+            "__syncthreads();\nconst int64_t part = (", n, " + ", blocks_.threads - 1, ") / ",
+            blocks_.threads, " * 32;\n",
             "const int64_t begin = member / 32 * part, end = lf_min_i64(begin + part, ", n, ");"));
     count_items(key, warps,
                 [](const std::string& counted, const Expr&) { return cat(counted, ";"); });
@@ -260,7 +255,7 @@ class CudaSortEmitter : public LineEmitter {
       return cat("if (c + member % 32 < end) out0[", offset(at(rank)), "] = ", writer_.text(j),
                  ";");
     });
-    return finish(units, static_cast<int>(blocks.threads), 1);
+    return finish(units, static_cast<int>(blocks_.threads), 1);
   }
 
   template <class Use>
@@ -276,25 +271,28 @@ class CudaSortEmitter : public LineEmitter {
     writer_.close("for (int64_t c = begin; c < end; c += 32)");
   }
 
-  void store_by_rank(const SortBlocks& blocks) {
-    writer_.line(cat("const int item = threadIdx.x / ", blocks.parts(), ";"));
+  void store_by_rank() {
+    writer_.line(cat("const int item = threadIdx.x / ", blocks_.parts(), ";"));
     writer_.line(
-        cat("const int64_t rank = lf_rank<", blocks.parts(), ", ", blocks.places, ">(items);"));
+        cat("const int64_t rank = lf_rank<", blocks_.parts(), ", ", blocks_.places, ">(items);"));
     writer_.open(true);
     Expr rank = Expr::index(writer_.bind_index("rank", length_, writer_.depth()));
     writer_.line(cat("out0[", offset(at(rank)), "] = item;"));
     writer_.close(
-        cat("if (threadIdx.x % ", blocks.parts(), " == 0 && item < ", writer_.text(length_), ")"));
+        cat("if (threadIdx.x % ", blocks_.parts(), " == 0 && item < ", writer_.text(length_), ")"));
   }
 
-  void store_sorted(const SortBlocks& blocks) {
-    std::string shared = blocks.method == SortMethod::kMemory ? "shared" : "items";
-    writer_.line(cat("lf_sort_block<", blocks.threads, ", ", blocks.each(), ">(items, ", shared,
+  void store_sorted() {
+    std::string shared = blocks_.method == SortMethod::kMemory ? "shared" : "items";
+    writer_.line(cat("lf_sort_block<", blocks_.threads, ", ", blocks_.each(), ">(items, ", shared,
                      ", count);"));
     Expr place = Expr::index(writer_.open_loop("i", length_));
     writer_.line(cat("out0[", offset(at(place)), "] = lf_position(items[i]);"));
-    writer_.close(counting_loop("i", "member", writer_.text(length_), blocks.threads));
+    writer_.close(counting_loop("i", "member", writer_.text(length_), blocks_.threads));
   }
+
+  SortBlocks blocks_;
+  bool is_packed_;
 };
 
 common::Status check(const Graph& body, Op op) {
@@ -306,19 +304,23 @@ common::Status check(const Graph& body, Op op) {
 
 }  // namespace
 
-Result<GpuFunction> emit_cuda_scan(const Graph& body) {
+Result<GpuFunction> emit_cuda_scan(const Graph& body, const Tiling& tiling) {
   LFARM_RETURN_IF_ERROR(check(body, Op::kScan));
-  return CudaScanEmitter(body).run();
+  LFARM_ASSIGN_OR_RETURN(auto sizes, common::from_tiling<ScanTiling>(tiling));
+  LFARM_RETURN_IF_ERROR(common::verify(sizes));
+  return CudaScanEmitter(body, sizes).run();
 }
 
-Result<GpuFunction> emit_cuda_sort(const Graph& body) {
+Result<GpuFunction> emit_cuda_sort(const Graph& body, const Tiling& tiling) {
   LFARM_RETURN_IF_ERROR(check(body, Op::kSort));
-  CudaSortEmitter plain(body);
+  LFARM_ASSIGN_OR_RETURN(auto sizes, common::from_tiling<SortTiling>(tiling));
+  LFARM_RETURN_IF_ERROR(common::verify(sizes, body));
+  CudaSortEmitter plain(body, sizes);
   LFARM_ASSIGN_OR_RETURN(GpuFunction function, plain.run());
   // The sums of a softmax read the line that is sorted.
   std::set<NodeId> repeated = plain.repeated();
   if (repeated.empty()) return function;
-  return CudaSortEmitter(body, std::move(repeated)).run();
+  return CudaSortEmitter(body, sizes, std::move(repeated)).run();
 }
 
 }  // namespace worker

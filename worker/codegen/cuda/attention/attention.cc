@@ -1,37 +1,73 @@
 #include "worker/codegen/cuda/attention/attention.h"
 
-#include "common/ir/hlir/attention_form.h"
+#include "common/ir/llir/wrong_tiling.h"
+#include "common/lowering/attention/half_attention.h"
 #include "worker/codegen/cuda/attention/attention_decode.h"
 #include "worker/codegen/cuda/attention/attention_flash.h"
 #include "worker/codegen/cuda/attention/attention_simt.h"
 #include "worker/codegen/cuda/attention/attention_skinny.h"
+#include "worker/codegen/cuda/attention/attention_warpgroups.h"
 
 namespace worker {
 
+using common::DecodeTiling;
+using common::FlashTiling;
+using common::from_tiling;
 using common::GpuFunction;
 using common::Graph;
+using common::HalfAttention;
 using common::Result;
-using common::Schedule;
+using common::SkinnyTiling;
+using common::ThreadsTiling;
+using common::Tiling;
+using common::WarpgroupTiling;
 
-Result<GpuFunction> emit_cuda_attention(const Graph& body, const Schedule& schedule,
-                                        const CudaMachine& machine) {
+namespace {
+
+// The attention that tensor cores multiply by such a tiling.
+template <class T>
+Result<HalfAttention> tiled(const T& tiling, const HalfAttention& half) {
+  auto attention = common::tiled_attention(half, tiling.one_label, tiling.rounds_first);
+  if (!attention) return wrong_tiling(tiling, "its rows or probabilities are not of this kind");
+  return *std::move(attention);
+}
+
+Result<GpuFunction> emit_halves(const HalfAttention& half, const Tiling& tiling,
+                                bool has_warpgroups) {
+  if (tiling.form == DecodeTiling::kForm) {
+    LFARM_ASSIGN_OR_RETURN(auto sizes, from_tiling<DecodeTiling>(tiling));
+    return emit_cuda_attention_decode(half, sizes);
+  }
+  if (tiling.form == FlashTiling::kForm) {
+    LFARM_ASSIGN_OR_RETURN(auto sizes, from_tiling<FlashTiling>(tiling));
+    LFARM_ASSIGN_OR_RETURN(HalfAttention attention, tiled(sizes, half));
+    return emit_cuda_attention_flash(attention, sizes);
+  }
+  LFARM_ASSIGN_OR_RETURN(auto sizes, from_tiling<WarpgroupTiling>(tiling));
+  if (!has_warpgroups) return wrong_tiling(sizes, "the target's warpgroups do not multiply");
+  LFARM_ASSIGN_OR_RETURN(HalfAttention attention, tiled(sizes, half));
+  return emit_cuda_attention_warpgroups(attention, sizes);
+}
+
+}  // namespace
+
+Result<GpuFunction> emit_cuda_attention(const Graph& body, const Tiling& tiling,
+                                        bool has_warpgroups) {
   auto form = common::attention_form(body);
   if (!form) return common::unsupported("an attention kernel holds one attention and nothing else");
-  auto half = half_attention(body, *form);
-  if (half && cuda_attention_is_decode(half->body, half->form, schedule)) {
-    return emit_cuda_attention_decode(half->body, half->form, schedule, machine);
+  if (tiling.form == ThreadsTiling::kForm) {
+    LFARM_ASSIGN_OR_RETURN(auto sizes, from_tiling<ThreadsTiling>(tiling));
+    return emit_cuda_attention_simt(body, *std::move(form), sizes);
   }
-  if (half && cuda_attention_is_skinny(half->body, half->form)) {
-    return emit_cuda_attention_skinny(half->body, half->form, schedule, machine);
+  auto half = common::half_attention(body, *form);
+  if (tiling.form == SkinnyTiling::kForm) {
+    LFARM_ASSIGN_OR_RETURN(auto sizes, from_tiling<SkinnyTiling>(tiling));
+    return half ? emit_cuda_attention_skinny(half->body, half->form, sizes)
+                : emit_cuda_attention_skinny(body, *std::move(form), sizes);
   }
-  if (half) {
-    auto function = emit_cuda_attention_flash(*half, schedule, machine);
-    if (function.ok()) return function;
-  }
-  if (cuda_attention_is_skinny(body, *form)) {
-    return emit_cuda_attention_skinny(body, *std::move(form), schedule, machine);
-  }
-  return emit_cuda_attention_simt(body, *std::move(form), schedule, machine);
+  if (half) return emit_halves(*half, tiling, has_warpgroups);
+  return common::invalid_input(
+      common::cat("the tiling '", print(tiling), "' is for half-precision operands"));
 }
 
 }  // namespace worker

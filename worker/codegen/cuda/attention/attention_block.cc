@@ -1,7 +1,5 @@
 #include "worker/codegen/cuda/attention/attention_block.h"
 
-#include <algorithm>
-
 #include "common/base/cat.h"
 #include "common/lowering/text/c_text.h"
 
@@ -10,41 +8,24 @@ namespace worker {
 using common::AttentionForm;
 using common::cat;
 using common::CodeValue;
-using common::DType;
 using common::Expr;
 using common::finish_body;
 using common::GpuFunction;
 using common::Graph;
-using common::Indices;
 using common::Result;
-using common::Schedule;
-using common::store_flows;
-using common::Template;
+using common::ThreadsTiling;
 
-namespace {
+CudaAttentionBlock::CudaAttentionBlock(const Graph& body, AttentionForm form,
+                                       const ThreadsTiling& tiling)
+    : CudaAttentionText(body, std::move(form)),
+      tiling_(tiling),
+      z_(common::threads_sizes(tiling, body, form_)) {}
 
-constexpr int64_t kRowsMin = 16, kRowsMax = 64;
-
-}  // namespace
-
-int64_t CudaAttentionBlock::shared_bytes(const Sizes& z, DType dtype) {
-  int64_t element = common::dtype_size(dtype);
-  return z.query_bytes + z.key_bytes + z.value_bytes + z.rows * z.score_stride * element +
-         z.rows * (8 + 2 * element);
-}
-
-Result<GpuFunction> CudaAttentionBlock::run(const Schedule& schedule, const CudaMachine& machine) {
-  z_.depth = operands_.depth();
-  z_.width = form_.size(form_.columns).constant();
-  if (!choose_sizes(schedule, machine)) {
-    return common::unsupported("an attention's rows do not fit into shared memory");
-  }
-  online_ =
-      form_.weights.scales_rows && schedule_value(schedule, Template::kAttention, "online") != 0;
+Result<GpuFunction> CudaAttentionBlock::run() {
   GpuFunction function;
   Expr units = begin(function);
   load_queries();
-  lines(cat("if (tid < ", z_.rows, ") {\n  top[tid] = ", lowest_, ";\n  total[tid] = 0;\n}"));
+  lines(cat("if (tid < ", tiling_.rows, ") {\n  top[tid] = ", lowest_, ";\n  total[tid] = 0;\n}"));
   find_range();
   blocks();
   finish_rows();
@@ -54,47 +35,15 @@ Result<GpuFunction> CudaAttentionBlock::run(const Schedule& schedule, const Cuda
   return function;
 }
 
-bool CudaAttentionBlock::choose_sizes(const Schedule& schedule, const CudaMachine& machine) {
-  auto given = [&](std::string_view name) {
-    return schedule_value(schedule, Template::kAttention, name);
-  };
-  Expr rows = form_.size(form_.rows);
-  Expr batch = form_.size(form_.batch);
-  int64_t most = kRowsMax;
-  if (rows.is_constant() && batch.is_constant()) {
-    auto blocks = [&](int64_t step) {
-      return batch.constant() * ((rows.constant() + step - 1) / step);
-    };
-    while (most > kRowsMin && (blocks(most) < machine.processors || rows.constant() <= most / 2)) {
-      most /= 2;
-    }
-  }
-  if (given("block_rows") != 0) most = std::clamp<int64_t>(given("block_rows"), kRowsMin, kRowsMax);
-  int64_t keys = given("block_keys") != 0 ? std::clamp<int64_t>(given("block_keys"), 32, 64) : 64;
-  for (; most >= kRowsMin; most /= 2) {
-    for (int64_t k = keys; k >= 32; k /= 2) {
-      Sizes sizes = z_;
-      sizes.rows = most;
-      sizes.keys = k;
-      if (!size_for(most, k, sizes) || shared_bytes(sizes, product_.dtype) > kSharedBytesMax) {
-        continue;
-      }
-      z_ = sizes;
-      return true;
-    }
-  }
-  return false;
-}
-
 Expr CudaAttentionBlock::begin(GpuFunction& function) {
   // The last rows see the most keys where some are hidden: their blocks start first.
-  Expr tiles = common::floor_div(row_count_ + Expr(z_.rows - 1), Expr(z_.rows));
+  Expr tiles = common::floor_div(row_count_ + Expr(tiling_.rows - 1), Expr(tiling_.rows));
   std::string count = writer_.rare_text(tiles);
   lines(cat("const int tid = threadIdx.x, lane = tid % 32;\nconst int64_t m0 = (", count,
-            " - 1 - (int64_t)blockIdx.x % ", count, ") * ", z_.rows, ";"));
+            " - 1 - (int64_t)blockIdx.x % ", count, ") * ", tiling_.rows, ";"));
   bind_batch(cat("(int64_t)blockIdx.x / ", count));
-  function.block.threads = kThreads;
-  function.block.shared_bytes = declare_shared(writer_, shared_bytes(z_, product_.dtype));
+  function.block.threads = static_cast<int>(kThreads);
+  function.block.shared_bytes = declare_shared(writer_, z_.shared_bytes);
   int64_t offset = 0;
   auto piece = [&](std::string_view type, const char* name, int64_t bytes) {
     lines(cat(type, "* const ", name, " = (", type, "*)(memory + ", offset, ");"));
@@ -104,10 +53,10 @@ Expr CudaAttentionBlock::begin(GpuFunction& function) {
   piece("unsigned char", "queries", z_.query_bytes);
   piece("unsigned char", "keys", z_.key_bytes);
   piece("unsigned char", "values", z_.value_bytes);
-  piece(type_, "scores", z_.rows * z_.score_stride * element);
-  piece("double", "total", z_.rows * 8);
-  piece(type_, "top", z_.rows * element);
-  piece(type_, "scale", z_.rows * element);
+  piece(type_, "scores", z_.score_bytes);
+  piece("double", "total", tiling_.rows * 8);
+  piece(type_, "top", tiling_.rows * element);
+  piece(type_, "scale", tiling_.rows * element);
   declare();
   return batch_size() * tiles;
 }
@@ -128,13 +77,14 @@ void CudaAttentionBlock::find_range() {
   writer_.open(true);
   std::vector<Expr> rows = row_labels("tid");
   row_range(rows);
-  lines(cat("first_seen[tid] = first;\nfirst_seen[", z_.rows, " + tid] = last;"));
-  writer_.close(cat("if (tid < ", z_.rows, ")"));
-  lines(cat("__syncthreads();\nint64_t lo = ", keys, ", hi = 0;\nfor (int r = 0; r < ", z_.rows,
+  lines(cat("first_seen[tid] = first;\nfirst_seen[", tiling_.rows, " + tid] = last;"));
+  writer_.close(cat("if (tid < ", tiling_.rows, ")"));
+  lines(cat("__syncthreads();\nint64_t lo = ", keys, ", hi = 0;\nfor (int r = 0; r < ",
+            tiling_.rows,
             "; ++r) {\n  lo = lf_min_i64(lo, first_seen[r]);\n  hi = lf_max_i64(hi, first_seen[",
-            z_.rows, " + r] + 1);\n}"));
+            tiling_.rows, " + r] + 1);\n}"));
   // Rows that see nothing are NaN all over, which only a key can tell them.
-  if (!online_) lines(cat("if (hi <= lo) { lo = 0; hi = ", keys, "; }"));
+  if (!tiling_.online) lines(cat("if (hi <= lo) { lo = 0; hi = ", keys, "; }"));
 }
 
 void CudaAttentionBlock::blocks() {
@@ -142,25 +92,25 @@ void CudaAttentionBlock::blocks() {
   writer_.open(true);   // blocks
   lines("__syncthreads();");
   load_keys();
-  writer_.open(!online_);
+  writer_.open(!tiling_.online);
   load_values();
-  writer_.close(online_ ? "" : "if (pass == 1)");
+  writer_.close(tiling_.online ? "" : "if (pass == 1)");
   lines("__syncthreads();");
   multiply_keys();
   lines("__syncthreads();");
   weigh();
   lines("__syncthreads();");
-  writer_.open(!online_);
-  multiply_values(online_);
-  writer_.close(online_ ? "" : "if (pass == 1)");
-  writer_.close(cat("for (int64_t n0 = lo; n0 < hi; n0 += ", z_.keys, ")"));
-  writer_.close(cat("for (int pass = 0; pass < ", online_ ? 1 : 2, "; ++pass)"));
+  writer_.open(!tiling_.online);
+  multiply_values(tiling_.online);
+  writer_.close(tiling_.online ? "" : "if (pass == 1)");
+  writer_.close(cat("for (int64_t n0 = lo; n0 < hi; n0 += ", tiling_.keys, ")"));
+  writer_.close(cat("for (int pass = 0; pass < ", tiling_.online ? 1 : 2, "; ++pass)"));
 }
 
 // A warp takes a row: its scores become what the softmax takes, then exponentials or
 // probabilities.
 void CudaAttentionBlock::weigh() {
-  int64_t count = z_.keys / 32;
+  int64_t count = tiling_.keys / 32;
   writer_.open(false);
   std::vector<Expr> rows = row_labels("row");
   lines(cat(type_, "* const line = scores + row * ", z_.score_stride, ";\n", type_, " x[", count,
@@ -172,7 +122,7 @@ void CudaAttentionBlock::weigh() {
   CodeValue x = emitter_.value(operands_.exponents(), operands_.softmax_at(rows, key));
   lines(cat("x[i] = n0 + lane + i * 32 < hi ? ", x.text, " : ", lowest_, ";"));
   writer_.close(unrolled_loop("i", count));
-  if (online_) {
+  if (tiling_.online) {
     accumulate_row(count, true);
   } else {
     writer_.open(true);
@@ -182,7 +132,8 @@ void CudaAttentionBlock::weigh() {
     normalise_row(rows, count);
     writer_.close("else");
   }
-  writer_.close(cat("for (int row = tid / 32; row < ", z_.rows, "; row += ", kThreads / 32, ")"));
+  writer_.close(
+      cat("for (int row = tid / 32; row < ", tiling_.rows, "; row += ", kThreads / 32, ")"));
 }
 
 void CudaAttentionBlock::accumulate_row(int64_t count, bool keeps) {
@@ -223,7 +174,7 @@ void CudaAttentionBlock::finish_rows() {
   writer_.open(true);
   std::vector<Expr> rows = row_labels("tid");
   std::string factor = "1";
-  if (online_) {
+  if (tiling_.online) {
     remember_greatest(rows, writer_.declare(writer_.depth(), type_, "t", "top[tid]"));
     // A sum over no keys is 0.
     std::string inverse = cat("(", type_, ")(1 / total[tid])");
@@ -235,7 +186,7 @@ void CudaAttentionBlock::finish_rows() {
     factor = operands_.probability(emitter_, rows, Expr(0));
   }
   lines(cat("scale[tid] = ", factor, ";"));
-  writer_.close(cat("if (tid < ", z_.rows, ")"));
+  writer_.close(cat("if (tid < ", tiling_.rows, ")"));
   lines(cat("__syncthreads();"));
   store();
 }
@@ -244,7 +195,7 @@ void CudaAttentionBlock::finish_rows() {
 void CudaAttentionBlock::store() {
   int64_t element = common::dtype_size(product_.dtype);
   int64_t room = (z_.query_bytes + z_.key_bytes) / (z_.width_padded * element);
-  int64_t height = z_.rows;
+  int64_t height = tiling_.rows;
   while (height > room) height /= 2;
   lines(cat(type_, "* const stage = (", type_, "*)queries;"));
   writer_.open(false);
@@ -252,7 +203,7 @@ void CudaAttentionBlock::store() {
   stage_sums(height);
   lines("__syncthreads();");
   flows_ = store_staged({"first", height, z_.width_padded, kThreads});
-  writer_.close(cat("for (int first = 0; first < ", z_.rows, "; first += ", height, ")"));
+  writer_.close(cat("for (int first = 0; first < ", tiling_.rows, "; first += ", height, ")"));
 }
 
 }  // namespace worker

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "common/lowering/loops/gpu_function.h"
+#include "common/schedule/attention/threads_tiling.h"
 #include "worker/codegen/cuda/attention/attention_text.h"
-#include "worker/codegen/cuda/text/machine.h"
 
 namespace worker {
 
@@ -16,26 +16,14 @@ namespace worker {
 // and scale[row] in the product's type.
 class CudaAttentionBlock : public CudaAttentionText {
  public:
-  // kUnsupported when the rows do not fit into shared memory.
-  common::Result<common::GpuFunction> run(const common::Schedule& schedule,
-                                          const CudaMachine& machine);
+  common::Result<common::GpuFunction> run();
 
  protected:
-  static constexpr int kThreads = 128;
-  // In elements.
-  struct Sizes {
-    int64_t depth = 1, width = 1;  // of a query, of a value
-    int64_t rows = 64, keys = 32;  // of a block
-    int64_t score_stride = 0;      // of a row
-    int64_t width_padded = 1;      // of a row of results while they are stored
-    // Bytes of shared memory; queries first, keys next to them.
-    int64_t query_bytes = 0, key_bytes = 0, value_bytes = 0;
-  };
+  static constexpr int64_t kThreads = common::kAttentionThreads;
 
-  using CudaAttentionText::CudaAttentionText;
+  CudaAttentionBlock(const common::Graph& body, common::AttentionForm form,
+                     const common::ThreadsTiling& tiling);
 
-  // Fills in all sizes for a block of so many rows and keys; false where there is no such block.
-  virtual bool size_for(int64_t rows, int64_t keys, Sizes& sizes) const = 0;
   // Declares what the threads keep, and their numbers.
   virtual void declare() = 0;
   virtual void load_queries() = 0;
@@ -55,11 +43,10 @@ class CudaAttentionBlock : public CudaAttentionText {
   // The threads share a loop over e in [0, count).
   static std::string shared_loop(int64_t count);
 
-  Sizes z_;
+  common::ThreadsTiling tiling_;
+  common::ThreadsSizes z_;
 
  private:
-  static int64_t shared_bytes(const Sizes& sizes, common::DType dtype);
-  bool choose_sizes(const common::Schedule& schedule, const CudaMachine& machine);
   common::Expr begin(common::GpuFunction& function);
   void find_range();
   void blocks();
@@ -69,7 +56,6 @@ class CudaAttentionBlock : public CudaAttentionText {
   void finish_rows();
   void store();
 
-  bool online_ = true;
   bool flows_ = true;
 };
 

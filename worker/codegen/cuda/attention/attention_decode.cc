@@ -1,68 +1,40 @@
 #include "worker/codegen/cuda/attention/attention_decode.h"
 
 #include <algorithm>
-#include <functional>
 
 #include "common/base/cat.h"
 #include "common/base/divide_up.h"
-#include "common/ir/hlir/sizes.h"
 #include "common/lowering/body/plain_read.h"
 #include "common/lowering/text/c_text.h"
 #include "common/schedule/decode_blocks.h"
 #include "worker/codegen/cuda/attention/attention_rows.h"
-#include "worker/codegen/cuda/text/split.h"
 
 namespace worker {
 
 using common::AttentionForm;
 using common::cat;
 using common::CodeValue;
-using common::CodeWriter;
+using common::DecodeTiling;
 using common::DType;
 using common::Expr;
 using common::finish_body;
 using common::GpuFunction;
-using common::Graph;
+using common::HalfAttention;
 using common::Indices;
 using common::NodeId;
 using common::plain_read;
 using common::Result;
-using common::Schedule;
 using common::Scratch;
-using common::Template;
 
 namespace {
 
 constexpr int64_t kHalfBytes = 2;
-constexpr int64_t kChunk = 8;  // elements of 16 bytes
+constexpr int64_t kChunk = common::kHalfChunk;
 constexpr int64_t kWarpKeys = common::kDecodeWarpKeys;
-constexpr int64_t kWidthMax = 256;
-constexpr int64_t kKeysMax = 1 << 30;  // counted in 32 bits
-// A block asks masks which of the keys are visible where it has so many steps: the answer takes as
-// long as a step.
-constexpr int64_t kStepsToFind = 4;
 constexpr int64_t kQueriesUnrolled = 8;  // elements that a thread computes
 
 int64_t chunks_of(int64_t length, int64_t lanes) {
   return common::divide_up(length, lanes * kChunk);
-}
-
-// Of how many warps blocks are and how many share the keys: those that are predicted to take least
-// over the sizes that there may be.
-common::DecodeBlocks blocks_of(const Graph& body, const AttentionForm& form, int64_t depth,
-                               const Schedule& schedule, const CudaMachine& machine) {
-  Expr batch = form.size(form.batch), keys = form.label_size[static_cast<size_t>(form.key)];
-  common::DecodeBlocks given =
-      common::given_decode_blocks(schedule_value(schedule, Template::kAttention, "block_keys"),
-                                  schedule_value(schedule, Template::kAttention, "splits"));
-  std::vector<common::WeightedShape> shapes;
-  for (const common::WeightedSizes& each : common::priced_sizes(body.symbols)) {
-    auto value = [&](const Expr& size) { return std::max<int64_t>(1, size.evaluate(each.sizes)); };
-    shapes.push_back({{value(batch), value(form.size(form.rows)), value(keys), depth,
-                       value(form.size(form.columns))},
-                      each.weight});
-  }
-  return common::decode_blocks(shapes, given, machine.processors);
 }
 
 // Scores are products of the queries, as 16 rows, and 8 keys; lane 4 g + t has the depths of row g
@@ -75,30 +47,25 @@ common::DecodeBlocks blocks_of(const Graph& body, const AttentionForm& form, int
 // of keys are put together by one permutation of bytes a word.
 class DecodeAttention final : public CudaAttentionRows {
  public:
-  DecodeAttention(const Graph& body, AttentionForm form, int64_t warps)
-      : CudaAttentionRows(body, std::move(form), warps * 32, warps),
-        step_(warps * kWarpKeys),
+  DecodeAttention(const HalfAttention& attention, const DecodeTiling& tiling)
+      : CudaAttentionRows(attention.body, attention.form, tiling.warps * 32, tiling.warps,
+                          tiling.splits),
+        keys_(common::attention_keys(form_, operands_)),
+        values_(common::attention_values(form_, operands_)),
+        queries_(common::attention_queries(form_, operands_)),
+        step_(tiling.warps * kWarpKeys),
         depth_chunks_(chunks_of(depth_, 4)),
         width_chunks_(chunks_of(width_, 8)) {
-    keys_ = {operands_.keys(), depth_,
-             [](const AttentionOperands& o, const std::vector<Expr>& at, const Expr& d) {
-               return o.keys_at(at[0], d);
-             }};
-    values_ = {operands_.values(), width_,
-               [](const AttentionOperands& o, const std::vector<Expr>& at, const Expr& d) {
-                 return o.values_at(at[0], d);
-               }};
-    queries_ = {operands_.queries(), depth_,
-                [](const AttentionOperands& o, const std::vector<Expr>& at, const Expr& d) {
-                  return o.queries_at(at, d);
-                }};
+    reads_masks_ = tiling.reads_masks;
+    bool is_known = key_size_.is_constant();
+    bool finds = reads_masks_ || !form_.hidden.first.empty() || !form_.hidden.last.empty();
+    is_whole_ = is_known && !finds && key_size_.constant() > 0 && key_size_.constant() % step_ == 0;
+    is_one_step_ = is_whole_ && key_size_.constant() <= splits_ * step_;
   }
 
   // Asks for the keys and values of the block's first step, most of which earlier runs have
   // written; empty where their places are not known without a look at memory.
-  std::string early_text(int64_t splits, const CudaMachine& machine) {
-    choose_splits(splits, step_, machine);
-    find_steps();
+  std::string early_text() {
     bool is_known = !reads_masks_ && form_.hidden.first.empty() && form_.hidden.last.empty();
     if (!is_known || !lies_in_one(keys_) || !lies_in_one(values_)) return "";
     lines("const int tid = threadIdx.x;\nconst int64_t m0 = 0;");
@@ -113,8 +80,7 @@ class DecodeAttention final : public CudaAttentionRows {
   }
   int64_t early_bytes() const { return step_ * (depth_ + width_) * kHalfBytes; }
 
-  Result<GpuFunction> run(int64_t splits, const CudaMachine& machine) {
-    choose_splits(splits, step_, machine);
+  Result<GpuFunction> run() {
     GpuFunction function;
     lines(
         "const int tid = threadIdx.x, lane = tid % 32, g = lane / 4, t = lane % 4;\n"
@@ -122,7 +88,6 @@ class DecodeAttention final : public CudaAttentionRows {
     bind_batch(cat("(int64_t)blockIdx.x / ", splits_));
     function.block.threads = static_cast<int>(threads_);
     function.block.shared_bytes = declare_parts(rows_ * depth_ * 2);
-    find_steps();
     find_range(step_, "blockIdx.x");
     // The first keys and values are under way while the queries are computed.
     lines(cat("const int from = ", begin_, " + warp * ", kWarpKeys, ", to = ", end_,
@@ -151,26 +116,10 @@ class DecodeAttention final : public CudaAttentionRows {
   }
 
  private:
-  // What is read in chunks: at a row's labels or a key, and a position along its `length`.
-  struct Operand {
-    NodeId node = 0;
-    int64_t length = 0;
-    std::function<Indices(const AttentionOperands&, const std::vector<Expr>& at, const Expr&)> at;
-  };
+  using Operand = common::AttentionOperand;
 
   std::string weight(const std::string& top, const std::string& greatest) const override {
     return cat("lf_exp_less(", top, ", ", greatest, ")");
-  }
-
-  // Where the number of keys is known and no block looks for the visible ones, a block's keys are
-  // known to fill whole steps, or one.
-  void find_steps() {
-    bool is_known = key_size_.is_constant();
-    int64_t steps = is_known ? (key_size_.constant() + splits_ * step_ - 1) / (splits_ * step_) : 0;
-    reads_masks_ = (!is_known || steps >= kStepsToFind) && !form_.hidden.masks.empty();
-    bool finds = reads_masks_ || !form_.hidden.first.empty() || !form_.hidden.last.empty();
-    is_whole_ = is_known && !finds && key_size_.constant() > 0 && key_size_.constant() % step_ == 0;
-    is_one_step_ = is_whole_ && steps == 1;
   }
 
   // Asks for the cache lines of the block's first `early` rows.
@@ -184,12 +133,7 @@ class DecodeAttention final : public CudaAttentionRows {
     writer_.close(cat("for (int l = tid; l < early * ", row_lines, "; l += ", threads_, ")"));
   }
 
-  bool lies_in_one(const Operand& x) const { return is_plain(x, {form_.key}, x.length); }
-
-  // Whether the rows' runs of so many elements lie side by side in an input.
-  bool is_plain(const Operand& x, const std::vector<int>& labels, int64_t run) const {
-    return lies_in_runs(x.node, x.length, x.at, labels, run);
-  }
+  bool lies_in_one(const Operand& x) const { return lies_in_runs(x, x.length); }
 
   // An index of that extent, in which it is wherever it is used.
   Expr index(const std::string& value, const Expr& extent) {
@@ -214,7 +158,7 @@ class DecodeAttention final : public CudaAttentionRows {
   void load_queries() {
     std::vector<Expr> rows;
     std::string from = cat("e % ", depth_);
-    if (is_plain(queries_, form_.rows, kChunk)) {
+    if (lies_in_runs(queries_, kChunk)) {
       writer_.open(true);
       rows = row_labels(cat("e / ", depth_));
       Expr position = index(from, Expr(depth_));
@@ -367,7 +311,7 @@ class DecodeAttention final : public CudaAttentionRows {
     std::string to = cat(name, "[u][k]"), chunk = cat("(k * ", step, " + ", first, ") * 8");
     std::string in_row = inside(chunk, x.length, chunks * step * kChunk);
     // Of rows that lie in one piece the address is computed once.
-    bool in_one = lies_in_one(x), plain = is_plain(x, {form_.key}, kChunk);
+    bool in_one = lies_in_one(x), plain = lies_in_runs(x, kChunk);
     if (in_one) {
       lines(cat("const uint16_t* const row = ", address(x, at, "0"), " + ", first, " * 8;"));
     }
@@ -457,41 +401,21 @@ class DecodeAttention final : public CudaAttentionRows {
   }
 
   Operand keys_, values_, queries_;
-  std::vector<NodeId> masks_;                    // that are loaded with the keys
-  int64_t step_;                                 // keys of a block in a step
-  int64_t depth_chunks_, width_chunks_;          // of a lane
-  bool is_whole_ = false, is_one_step_ = false;  // see find_steps()
+  std::vector<NodeId> masks_;            // that are loaded with the keys
+  int64_t step_;                         // keys of a block in a step
+  int64_t depth_chunks_, width_chunks_;  // of a lane
+  // A block's keys are known to fill whole steps, or one.
+  bool is_whole_ = false, is_one_step_ = false;
 };
 
 }  // namespace
 
-bool cuda_attention_is_decode(const Graph& body, const AttentionForm& form,
-                              const Schedule& schedule) {
-  Expr rows = form.size(form.rows);
-  int64_t width = form.size(form.columns).constant();
-  CodeWriter writer(body.symbols);
-  AttentionOperands operands(body, form, writer);
-  bool is_online =
-      form.weights.scales_rows && schedule_value(schedule, Template::kAttention, "online") != 0;
-  bool counts =
-      common::Bounds(body.symbols, {}).upper(form.label_size[static_cast<size_t>(form.key)]) <=
-      kKeysMax;
-  return is_online && counts && body.node(form.product).dtype == DType::kFloat32 &&
-         body.node(operands.values()).dtype == DType::kBfloat16 && rows.is_constant() &&
-         rows.constant() >= 1 && rows.constant() <= kFewRows && operands.depth() % kChunk == 0 &&
-         width % kChunk == 0 && std::max(operands.depth(), width) <= kWidthMax;
-}
-
-Result<GpuFunction> emit_cuda_attention_decode(const Graph& body, AttentionForm form,
-                                               const Schedule& schedule,
-                                               const CudaMachine& machine) {
-  CodeWriter writer(body.symbols);
-  int64_t depth = AttentionOperands(body, form, writer).depth();
-  common::DecodeBlocks blocks = blocks_of(body, form, depth, schedule, machine);
-  LFARM_ASSIGN_OR_RETURN(GpuFunction function,
-                         DecodeAttention(body, form, blocks.warps).run(blocks.splits, machine));
-  DecodeAttention beginning(body, std::move(form), blocks.warps);
-  function.early = beginning.early_text(blocks.splits, machine);
+Result<GpuFunction> emit_cuda_attention_decode(const HalfAttention& attention,
+                                               const DecodeTiling& tiling) {
+  LFARM_RETURN_IF_ERROR(common::verify(tiling, attention));
+  LFARM_ASSIGN_OR_RETURN(GpuFunction function, DecodeAttention(attention, tiling).run());
+  DecodeAttention beginning(attention, tiling);
+  function.early = beginning.early_text();
   if (!function.early.empty()) function.early_bytes = beginning.early_bytes();
   return function;
 }

@@ -1,57 +1,44 @@
 #include "worker/codegen/cuda/attention/attention_flash.h"
 
-#include <algorithm>
-
 #include "common/base/cat.h"
-#include "common/base/contains.h"
-#include "common/ir/hlir/builder.h"
-#include "common/lowering/text/c_text.h"
+#include "common/lowering/body/function_body.h"
 #include "common/schedule/flash_blocks.h"
 #include "worker/codegen/cuda/attention/attention_scores.h"
-#include "worker/codegen/cuda/attention/attention_warpgroups.h"
 
 namespace worker {
 
-using common::AttentionForm;
 using common::cat;
-using common::CodeValue;
 using common::DType;
 using common::Expr;
 using common::finish_body;
-using common::FlashBlocks;
-using common::FlashShape;
+using common::FlashTiling;
 using common::GpuFunction;
-using common::Indices;
+using common::HalfAttention;
 using common::Result;
-using common::Schedule;
-using common::Template;
 
 namespace {
-
-constexpr int64_t kCountMax = 1 << 30;  // of rows and of keys, which are counted in 32 bits
-// What a symbol may be where blocks are chosen.
-constexpr int64_t kTypicalSize = 2048;
 
 // While a block of keys is multiplied the next one is copied, so that threads meet once a block.
 class FlashAttention final : public CudaAttentionScores {
  public:
-  FlashAttention(const HalfAttention& attention, const FlashBlocks& blocks)
-      : CudaAttentionScores(attention, {blocks.rows, blocks.keys, blocks.tiles()}),
-        blocks_(blocks) {}
+  FlashAttention(const HalfAttention& attention, const FlashTiling& tiling)
+      : CudaAttentionScores(attention, {tiling.rows, tiling.keys, tiling.tiles}),
+        online_(tiling.online) {}
 
-  Result<GpuFunction> run(bool online, const FlashShape& shape) {
+  Result<GpuFunction> run() {
     GpuFunction function;
     function.block.threads = static_cast<int>(threads());
-    int64_t bytes = common::flash_shared_bytes(shape, blocks_);
+    int64_t bytes = common::flash_shared_bytes({.depth = queries_.length, .width = values_.length},
+                                               {block_.rows, block_.keys});
     function.block.shared_bytes = declare_shared(writer_, bytes);
     Expr units = begin();
     open_pipeline();
     find_range(bytes - common::kFlashLimitBytes);
     // Rows that see nothing are NaN all over, which only a key can tell them.
-    if (is_limited_ && !online) lines(cat("if (hi <= lo) lo = 0, hi = ", key_count(), ";"));
+    if (is_limited_ && !online_) lines(cat("if (hi <= lo) lo = 0, hi = ", key_count(), ";"));
     find_inner_blocks(1);
     declare_sums();
-    if (online) {
+    if (online_) {
       walk_keys(Pass::kOnline);
     } else {
       walk_keys(Pass::kTotals);
@@ -59,7 +46,7 @@ class FlashAttention final : public CudaAttentionScores {
                 " total[s] = lf_inverse(lf_quad_sum(total[s]));\n__syncthreads();"));
       walk_keys(Pass::kProducts);
     }
-    store(online);
+    store(online_);
     LFARM_RETURN_IF_ERROR(emitter_.status());
     if (!flows_) return common::unsupported("an output mixes elements of the attention");
     function.body = finish_body(writer_, units, emitter_.scratch());
@@ -183,52 +170,15 @@ class FlashAttention final : public CudaAttentionScores {
     lines("}\n}");
   }
 
-  FlashBlocks blocks_;
+  bool online_;
 };
-
-// The blocks that the schedule asks for, or those that take least.
-std::optional<FlashBlocks> blocks_of(const FlashShape& shape, const Schedule& schedule,
-                                     const CudaMachine& machine) {
-  FlashBlocks given{schedule_value(schedule, Template::kAttention, "block_rows"),
-                    schedule_value(schedule, Template::kAttention, "block_keys")};
-  return common::flash_blocks(shape, given, machine.processors);
-}
 
 }  // namespace
 
 Result<GpuFunction> emit_cuda_attention_flash(const HalfAttention& attention,
-                                              const Schedule& schedule,
-                                              const CudaMachine& machine) {
-  const bool online = schedule_value(schedule, Template::kAttention, "online") != 0;
-  auto before =
-      online && !attention.form.weights.scales_rows ? rounded_before(attention) : std::nullopt;
-  const HalfAttention& a = before ? *before : attention;
-  AttentionForm form = with_long_rows(a.form);
-  common::Bounds bounds(a.body.symbols, {});
-  Expr keys = form.label_size[static_cast<size_t>(form.key)];
-  if (a.body.node(form.product).dtype != DType::kFloat32 || bounds.upper(keys) > kCountMax ||
-      bounds.upper(form.size(form.rows)) > kCountMax) {
-    return common::unsupported("an attention with other types or too many keys");
-  }
-  auto typical = [](const Expr& size) {
-    return size.is_constant() ? std::max<int64_t>(1, size.constant()) : kTypicalSize;
-  };
-  common::CodeWriter writer(a.body.symbols);
-  FlashShape shape{typical(form.size(form.batch)), typical(form.size(form.rows)), typical(keys),
-                   AttentionOperands(a.body, form, writer).depth(),
-                   form.size(form.columns).constant()};
-  shape.two_parts = !form.weights.rounds_to && !a.rounds;
-  shape.two_passes = !(online && form.weights.scales_rows);
-  shape.warpgroups = machine.warpgroups && !shape.two_passes;
-  auto blocks = blocks_of(shape, schedule, machine);
-  if (blocks && blocks->warpgroups) {
-    auto function = emit_cuda_attention_warpgroups(a, {blocks->rows, blocks->keys, 1});
-    if (function.ok()) return function;
-    shape.warpgroups = false;
-    blocks = blocks_of(shape, schedule, machine);
-  }
-  if (!blocks) return common::unsupported("an attention's rows do not fit into registers");
-  return FlashAttention(a, *blocks).run(!shape.two_passes, shape);
+                                              const FlashTiling& tiling) {
+  LFARM_RETURN_IF_ERROR(common::verify(tiling, attention));
+  return FlashAttention(attention, tiling).run();
 }
 
 }  // namespace worker

@@ -6,7 +6,6 @@
 #include "common/base/check.h"
 #include "common/base/divide_up.h"
 #include "common/lowering/body/plain_read.h"
-#include "common/lowering/text/affine.h"
 
 namespace worker {
 
@@ -15,7 +14,6 @@ using common::Expr;
 
 namespace {
 
-constexpr int64_t kChunk = 8;       // elements of 16 bytes
 constexpr int64_t kBankChunks = 8;  // 16 bytes each: all banks
 constexpr int64_t kWarp = 32;
 constexpr int64_t kComputedRows = 4;    // of a warp, whose loads are under way together
@@ -39,41 +37,8 @@ std::string CudaAttentionPanels::Panel::place(const std::string& row,
              chunk, " ^ ", row, ") % ", chunks, " * 16");
 }
 
-std::optional<CudaAttentionPanels::PanelMap> CudaAttentionPanels::panel_map(
-    const Panel& panel) const {
-  if (panel.labels.size() != 1 || !is_copied(panel)) return std::nullopt;
-  Trial trial(*this, panel.labels);
-  common::BodyEmitter emitter(body_, trial.writer);
-  std::vector<Expr> indices = trial.batch;
-  indices.push_back(trial.place[0]);
-  indices.push_back(Expr::index(trial.writer.bind_index("d", panel.length, 0)));
-  auto read = common::plain_read(panel.node, panel.at(trial.operands, trial.place, indices.back()),
-                                 emitter);
-  if (!read) return std::nullopt;
-  auto by_index = common::affine_offset(read->offset, indices);
-  const size_t row = trial.batch.size(), element = row + 1;
-  if (!by_index || !by_index->strides[element].is_constant(1)) return std::nullopt;
-  PanelMap result;
-  common::TensorMap& map = result.map;
-  map.input = read->input;
-  map.dtype = body_.inputs[static_cast<size_t>(read->input)].dtype;
-  map.swizzle_bytes = static_cast<int>(kGroupBytes);
-  map.offset = by_index->base;
-  map.dimensions.push_back({Expr(panel.length), 1, kGroupBytes / 2});
-  map.dimensions.push_back(
-      {form_.label_size[static_cast<size_t>(panel.labels[0])], by_index->strides[row], panel.rows});
-  for (size_t k = 0; k < trial.batch.size(); ++k) {
-    if (by_index->strides[k].is_constant(0)) continue;
-    Expr size = form_.label_size[static_cast<size_t>(form_.batch[k])];
-    map.dimensions.push_back({size, by_index->strides[k], 1});
-    result.labels.push_back(k);
-  }
-  if (map.dimensions.size() > common::kTensorMapDimensionsMax) return std::nullopt;
-  return result;
-}
-
 bool CudaAttentionPanels::is_copied(const Panel& panel) const {
-  return lies_in_runs(panel.node, panel.length, panel.at, panel.labels, kChunk);
+  return lies_in_runs(panel, common::kHalfChunk);
 }
 
 void CudaAttentionPanels::load(const Panel& panel, const std::string& to, int64_t threads,
@@ -146,11 +111,11 @@ void CudaAttentionPanels::compute_chunk(const Panel& panel, const std::string& t
   Expr position = inner_index("chunk * 8 + y", panel.length);
   common::CodeValue x = emitter_.value(panel.node, panel.at(operands_, at, position));
   lines(cat("h[y] = ",
-            panel.length % kChunk == 0
+            panel.length % common::kHalfChunk == 0
                 ? x.text
                 : cat("chunk * 8 + y < ", panel.length, " ? ", x.text, " : 0"),
             ";"));
-  writer_.close(unrolled_loop("y", kChunk));
+  writer_.close(unrolled_loop("y", common::kHalfChunk));
   lines(cat("q = ", kPackedChunk, ";"));
   writer_.close(valid.empty() ? "" : cat("if (", valid, ")"));
   lines(cat("*(uint4*)(", target, ") = q;"));

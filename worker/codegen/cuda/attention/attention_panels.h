@@ -2,11 +2,9 @@
 #pragma once
 
 #include <functional>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "common/plan/tensor_map.h"
 #include "worker/codegen/cuda/attention/attention_text.h"
 
 namespace worker {
@@ -18,11 +16,8 @@ class CudaAttentionPanels : public CudaAttentionText {
  protected:
   static constexpr int64_t kGroupBytes = 128;
 
-  struct Panel {
-    common::NodeId node = 0;
-    int64_t rows = 0, length = 0;
-    std::vector<int> labels;  // of a row
-    OperandAt at;
+  struct Panel : common::AttentionOperand {
+    int64_t rows = 0;
     // Rows are cut into groups of 128 bytes, each a panel of its own, as warpgroup products read
     // them; rows are a multiple of 8.
     bool in_groups = false;
@@ -44,18 +39,8 @@ class CudaAttentionPanels : public CudaAttentionText {
     std::string valid;  // a C expression over `row`; empty: all are
   };
 
-  // A panel as the copy engine reads it, a group of a step at a time: dimensions are the row's
-  // elements, its label and those of the batch's labels along which it changes.
-  struct PanelMap {
-    common::TensorMap map;
-    std::vector<size_t> labels;  // of the form's batch
-  };
-
   using CudaAttentionText::CudaAttentionText;
 
-  // Of a panel whose rows have one label; none where its elements are computed or gathered, or do
-  // not lie in memory by one stride for each label.
-  std::optional<PanelMap> panel_map(const Panel& panel) const;
   // Whether a panel's chunks are copied from an input as they are. Others are computed.
   bool is_copied(const Panel& panel) const;
   // `threads` threads load the panel to C expression `to`: copies become part of their current

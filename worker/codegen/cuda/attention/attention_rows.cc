@@ -5,7 +5,7 @@
 #include "common/base/cat.h"
 #include "common/lowering/body/function_body.h"
 #include "common/lowering/text/c_text.h"
-#include "common/schedule/gpu_splits.h"
+#include "common/schedule/attention/skinny_tiling.h"
 #include "worker/codegen/cuda/text/split.h"
 
 namespace worker {
@@ -24,24 +24,20 @@ constexpr int64_t kKeptPartsMax = 16;
 }  // namespace
 
 CudaAttentionRows::CudaAttentionRows(const Graph& body, AttentionForm form, int64_t threads,
-                                     int64_t parts)
+                                     int64_t parts, int64_t splits)
     : CudaAttentionText(body, std::move(form)),
       rows_(row_count_.constant()),
       depth_(operands_.depth()),
       width_(form_.size(form_.columns).constant()),
       threads_(threads),
-      parts_(parts) {}
-
-void CudaAttentionRows::choose_splits(int64_t wanted, int64_t step, const CudaMachine& machine) {
-  splits_ =
-      common::gpu_splits(batch_size(), key_size_, step, wanted, body_.symbols, machine.processors);
-}
+      parts_(parts),
+      splits_(splits) {}
 
 int64_t CudaAttentionRows::declare_parts(int64_t more) {
   int64_t sums = parts_ * rows_ * width_;
   int64_t tops = std::max(parts_, splits_) * rows_;
   int64_t bytes =
-      declare_shared(writer_, more + (sums + 2 * tops + 2 * rows_) * int64_t{sizeof(float)});
+      declare_shared(writer_, more + common::few_rows_shared_bytes(form_, parts_, splits_));
   // A shuffle tells the compiler that a warp's number is one for all of its lanes.
   lines(
       cat("const int warp = __shfl_sync(0xffffffffu, tid / 32, 0);\nfloat* const part = "

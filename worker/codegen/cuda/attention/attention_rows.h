@@ -6,23 +6,18 @@
 #include <vector>
 
 #include "worker/codegen/cuda/attention/attention_text.h"
-#include "worker/codegen/cuda/text/machine.h"
 
 namespace worker {
-
-// At most so many rows share what is read of keys and values.
-inline constexpr int64_t kFewRows = 8;
 
 // A part is what some of the keys give: each row's greatest score, the sum of the exponentials of
 // its scores less that one, and their sum with the values. Parts of a block lie in shared memory:
 // part[(p * rows + r) * width + column], tops[p * rows + r], totals[p * rows + r].
 class CudaAttentionRows : public CudaAttentionText {
  protected:
-  // `parts`: of one block. The product is float32, its width a multiple of 4.
+  // `parts`: of one block. `splits`: blocks that share the keys. The product is float32, its width
+  // a multiple of 4.
   CudaAttentionRows(const common::Graph& body, common::AttentionForm form, int64_t threads,
-                    int64_t parts);
-  // Sets how many blocks share the keys; `step` are the least for one.
-  void choose_splits(int64_t wanted, int64_t step, const CudaMachine& machine);
+                    int64_t parts, int64_t splits);
 
   // Declares the block's parts and returns the bytes of shared memory beyond those that a block
   // gets without asking; `more` bytes before them are at `memory`.
@@ -48,7 +43,7 @@ class CudaAttentionRows : public CudaAttentionText {
   int64_t rows_, depth_, width_;
   int64_t threads_;
   int64_t parts_;
-  int64_t splits_ = 1;  // blocks that share the keys
+  int64_t splits_;
   std::string begin_ = "lo", end_ = "hi";
   bool needs_a_key_ = false;  // rows that see nothing must meet a key to become NaN
   bool reads_masks_ = false;  // keys that masks hide from all rows are left out, at the ends

@@ -23,37 +23,15 @@ constexpr double kLog2E = 1.4426950408889634;
 
 }  // namespace
 
-AttentionForm with_long_rows(AttentionForm form) {
-  const Expr& last = form.label_size[static_cast<size_t>(form.rows.back())];
-  if (last.is_constant() && last.constant() < kLongRows) return form;
-  form.batch.insert(form.batch.end(), form.rows.begin(), form.rows.end() - 1);
-  form.rows = {form.rows.back()};
-  return form;
-}
-
-CudaAttentionScores::CudaAttentionScores(const HalfAttention& attention, const ScoreBlock& block)
-    : CudaAttentionPanels(attention.body, with_long_rows(attention.form)),
+CudaAttentionScores::CudaAttentionScores(const common::HalfAttention& attention,
+                                         const ScoreBlock& block)
+    : CudaAttentionPanels(attention.body, attention.form),
       block_(block),
       dtype_(body_.node(operands_.values()).dtype),
       splits_(!attention.rounds && body_.node(operands_.probabilities()).dtype != dtype_) {
-  queries_ = {operands_.queries(), block.rows, operands_.depth(), form_.rows,
-              [](const AttentionOperands& o, const std::vector<Expr>& row, const Expr& d) {
-                return o.queries_at(row, d);
-              }};
-  keys_ = {operands_.keys(),
-           block.keys,
-           operands_.depth(),
-           {form_.key},
-           [](const AttentionOperands& o, const std::vector<Expr>& key, const Expr& d) {
-             return o.keys_at(key[0], d);
-           }};
-  values_ = {operands_.values(),
-             block.keys,
-             form_.size(form_.columns).constant(),
-             {form_.key},
-             [](const AttentionOperands& o, const std::vector<Expr>& key, const Expr& d) {
-               return o.values_at(key[0], d);
-             }};
+  queries_ = {common::attention_queries(form_, operands_), block.rows};
+  keys_ = {common::attention_keys(form_, operands_), block.keys};
+  values_ = {common::attention_values(form_, operands_), block.keys};
   is_short_ = true;
   is_limited_ =
       form_.weights.keeps_zero && !(form_.hidden.first.empty() && form_.hidden.last.empty());

@@ -8,15 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "worker/codegen/cuda/attention/attention_half.h"
+#include "common/lowering/attention/half_attention.h"
 #include "worker/codegen/cuda/attention/attention_panels.h"
 
 namespace worker {
-
-// Rows of one label that are as many make blocks of their own; blocks of fewer mix labels.
-inline constexpr int64_t kLongRows = 64;
-// The form whose blocks hold rows of one label where there are many.
-common::AttentionForm with_long_rows(common::AttentionForm form);
 
 // Of a block: rows, keys of a step, and tiles of 16 rows that a warp has.
 struct ScoreBlock {
@@ -34,7 +29,7 @@ class CudaAttentionScores : public CudaAttentionPanels {
   enum class Pass { kOnline, kTotals, kProducts };
 
   // `attention` outlives it.
-  CudaAttentionScores(const HalfAttention& attention, const ScoreBlock& block);
+  CudaAttentionScores(const common::HalfAttention& attention, const ScoreBlock& block);
 
   int64_t tiles() const { return block_.tiles; }
   int64_t slots() const { return 2 * tiles(); }

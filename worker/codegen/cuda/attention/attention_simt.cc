@@ -12,42 +12,24 @@ using common::Expr;
 using common::GpuFunction;
 using common::Graph;
 using common::Result;
-using common::Schedule;
+using common::ThreadsTiling;
 
 namespace {
-
-constexpr int64_t kAccumulatorsMax = 64;  // of the product, a thread
-
-int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
 
 // Operands are kept in the product's type: queries[row][depth], keys[key][depth],
 // values[key][column], with strides that keep vectors of four aligned and spread rows over banks.
 class SimtAttention final : public CudaAttentionBlock {
  public:
-  SimtAttention(const Graph& body, AttentionForm form)
-      : CudaAttentionBlock(body, std::move(form)),
+  SimtAttention(const Graph& body, AttentionForm form, const ThreadsTiling& tiling)
+      : CudaAttentionBlock(body, std::move(form), tiling),
         fma_(product_.dtype == DType::kFloat64 ? "fma" : "fmaf") {}
 
  private:
-  // The grids of threads that share the scores and the products of a block.
-  static constexpr int64_t kScoreColumns = 8, kScoreRows = kThreads / kScoreColumns;
-  static constexpr int64_t kColumns = 16, kRows = kThreads / kColumns;
+  static constexpr int64_t kColumns = common::kProductColumns, kRows = common::kProductRows;
+  static constexpr int64_t kScoreColumns = common::kScoreColumns, kScoreRows = common::kScoreRows;
 
-  bool size_for(int64_t rows, int64_t keys, Sizes& z) const override {
-    int64_t element = common::dtype_size(product_.dtype);
-    z.width_padded = round_up(z.width, kColumns);
-    z.score_stride = keys + 8;
-    z.query_bytes = rows * depth_stride() * element;
-    z.key_bytes = keys * depth_stride() * element;
-    z.value_bytes = keys * z.width_padded * element;
-    return rows / kRows * (z.width_padded / kColumns) <= kAccumulatorsMax &&
-           (keys == 32 || rows == 64);
-  }
-
-  int64_t depth_padded() const { return round_up(z_.depth, 4); }
-  int64_t depth_stride() const { return depth_padded() + (depth_padded() / 4 % 2 == 0 ? 4 : 0); }
   // A thread's rows and columns of the product.
-  int64_t tall() const { return z_.rows / kRows; }
+  int64_t tall() const { return tiling_.rows / kRows; }
   int64_t wide() const { return z_.width_padded / kColumns; }
   // A thread's column j: in groups of up to four, which neighbouring threads read side by side.
   std::string column(const char* j) const {
@@ -69,22 +51,22 @@ class SimtAttention final : public CudaAttentionBlock {
 
   void load_queries() override {
     writer_.open(false);
-    lines(cat("const int row = e / ", depth_padded(), ", d = e % ", depth_padded(), ";"));
+    lines(cat("const int row = e / ", z_.depth_padded, ", d = e % ", z_.depth_padded, ";"));
     std::vector<Expr> rows = row_labels("row");
     std::string x = operands_.query(emitter_, rows, inner_index("d", z_.depth));
-    lines(cat("q_part[row * ", depth_stride(), " + d] = ", masked("d", z_.depth, depth_padded(), x),
-              ";"));
-    writer_.close(shared_loop(z_.rows * depth_padded()));
+    lines(cat("q_part[row * ", z_.depth_stride,
+              " + d] = ", masked("d", z_.depth, z_.depth_padded, x), ";"));
+    writer_.close(shared_loop(tiling_.rows * z_.depth_padded));
   }
 
   void load_keys() override {
     writer_.open(false);
-    lines(cat("const int key = e / ", depth_padded(), ", d = e % ", depth_padded(), ";"));
+    lines(cat("const int key = e / ", z_.depth_padded, ", d = e % ", z_.depth_padded, ";"));
     Expr key = key_index("n0 + key");
     std::string x = operands_.key(emitter_, key, inner_index("d", z_.depth));
-    lines(cat("k_part[key * ", depth_stride(), " + d] = ", masked("d", z_.depth, depth_padded(), x),
-              ";"));
-    writer_.close(shared_loop(z_.keys * depth_padded()));
+    lines(cat("k_part[key * ", z_.depth_stride,
+              " + d] = ", masked("d", z_.depth, z_.depth_padded, x), ";"));
+    writer_.close(shared_loop(tiling_.keys * z_.depth_padded));
   }
 
   void load_values() override {
@@ -93,23 +75,23 @@ class SimtAttention final : public CudaAttentionBlock {
     Expr key = key_index("n0 + key");
     std::string x = operands_.value(emitter_, key, inner_index("d", z_.width));
     lines(cat("v_part[e] = n0 + key < hi ? ", x, " : 0;"));
-    writer_.close(shared_loop(z_.keys * z_.width_padded));
+    writer_.close(shared_loop(tiling_.keys * z_.width_padded));
   }
 
   void multiply_keys() override {
-    int64_t rows = z_.rows / kScoreRows;
-    int64_t keys = z_.keys / kScoreColumns;
+    int64_t rows = tiling_.rows / kScoreRows;
+    int64_t keys = tiling_.keys / kScoreColumns;
     std::string each_row = unrolled_loop("i", rows);
     std::string each_key = unrolled_loop("j", keys);
     std::string each_step = unrolled_loop("x", 4);
     writer_.open(false);
     lines(cat("const int sy = tid / ", kScoreColumns, ", sx = tid % ", kScoreColumns, ";\n", type_,
               " dot[", rows, "][", keys, "] = {};\n#pragma unroll 4\nfor (int d = 0; d < ",
-              depth_padded(), "; d += 4) {\n", type_, " q[", rows, "][4], k[", keys, "][4];\n"));
+              z_.depth_padded, "; d += 4) {\n", type_, " q[", rows, "][4], k[", keys, "][4];\n"));
     lines(cat(each_row, "\n", each_step, " q[i][x] = q_part[(sy + i * ", kScoreRows, ") * ",
-              depth_stride(), " + d + x];"));
+              z_.depth_stride, " + d + x];"));
     lines(cat(each_key, "\n", each_step, " k[j][x] = k_part[(sx + j * ", kScoreColumns, ") * ",
-              depth_stride(), " + d + x];"));
+              z_.depth_stride, " + d + x];"));
     lines(cat(each_step, "\n", each_row, "\n", each_key, " dot[i][j] = ", fma_,
               "(q[i][x], k[j][x], dot[i][j]);\n}"));
     lines(cat(each_row, "\n", each_key, " scores[(sy + i * ", kScoreRows, ") * ", z_.score_stride,
@@ -128,7 +110,7 @@ class SimtAttention final : public CudaAttentionBlock {
       lines(cat(each_row, " {\nconst ", type_, " turn = scale[ty * ", tall(), " + i];\n",
                 each_column, " sum[i][j] *= turn;\n}"));
     }
-    lines(cat("#pragma unroll 2\nfor (int k = 0; k < ", z_.keys, "; k += 4) {\n", type_, " p[",
+    lines(cat("#pragma unroll 2\nfor (int k = 0; k < ", tiling_.keys, "; k += 4) {\n", type_, " p[",
               tall(), "][4];\n", each_row, "\n", unrolled_loop("x", 4), " p[i][x] = scores[(ty * ",
               tall(), " + i) * ", z_.score_stride, " + k + x];"));
     lines(cat(unrolled_loop("x", 4), " {\n", type_, " v[", wide(), "];\n", each_column,
@@ -149,8 +131,9 @@ class SimtAttention final : public CudaAttentionBlock {
 }  // namespace
 
 Result<GpuFunction> emit_cuda_attention_simt(const Graph& body, AttentionForm form,
-                                             const Schedule& schedule, const CudaMachine& machine) {
-  return SimtAttention(body, std::move(form)).run(schedule, machine);
+                                             const ThreadsTiling& tiling) {
+  LFARM_RETURN_IF_ERROR(common::verify(tiling, body, form));
+  return SimtAttention(body, std::move(form), tiling).run();
 }
 
 }  // namespace worker

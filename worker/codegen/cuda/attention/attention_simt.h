@@ -3,15 +3,14 @@
 
 #include "common/base/result.h"
 #include "common/ir/hlir/attention_form.h"
-#include "common/ir/llir/llir.h"
 #include "common/lowering/loops/gpu_function.h"
-#include "worker/codegen/cuda/text/machine.h"
+#include "common/schedule/attention/threads_tiling.h"
 
 namespace worker {
 
+// kInvalidInput for a tiling that does not fit.
 common::Result<common::GpuFunction> emit_cuda_attention_simt(const common::Graph& body,
                                                              common::AttentionForm form,
-                                                             const common::Schedule& schedule,
-                                                             const CudaMachine& machine);
+                                                             const common::ThreadsTiling& tiling);
 
 }  // namespace worker

@@ -1,13 +1,9 @@
 #include "worker/codegen/cuda/attention/attention_skinny.h"
 
-#include <algorithm>
-#include <functional>
-
 #include "common/base/cat.h"
 #include "common/lowering/body/plain_read.h"
 #include "common/lowering/text/c_text.h"
 #include "worker/codegen/cuda/attention/attention_rows.h"
-#include "worker/codegen/cuda/text/split.h"
 
 namespace worker {
 
@@ -15,25 +11,18 @@ using common::AttentionForm;
 using common::c_cast;
 using common::cat;
 using common::CodeValue;
-using common::CodeWriter;
-using common::DType;
 using common::Expr;
 using common::finish_body;
 using common::GpuFunction;
 using common::Graph;
-using common::Indices;
-using common::NodeId;
 using common::plain_read;
 using common::Result;
-using common::Schedule;
 using common::Scratch;
-using common::Template;
+using common::SkinnyTiling;
 
 namespace {
 
-constexpr int64_t kChunk = 8;       // elements of a query, key or value that a thread holds
-constexpr int64_t kChunksMax = 32;  // of a row: a warp's
-constexpr int64_t kAhead = 4;       // keys that a group reads before it uses the first
+constexpr int64_t kChunk = common::kSkinnyChunk;
 
 // A group of threads walks through keys of its own and holds a chunk of every row's query and sum.
 // In the end the groups' sums are added as their greatest scores ask, and where blocks share the
@@ -42,16 +31,16 @@ constexpr int64_t kAhead = 4;       // keys that a group reads before it uses th
 // for those of their rows.
 class SkinnyAttention final : public CudaAttentionRows {
  public:
-  SkinnyAttention(const Graph& body, AttentionForm form, int64_t threads, int64_t group)
-      : CudaAttentionRows(body, std::move(form), threads, threads / group), group_(group) {}
+  SkinnyAttention(const Graph& body, AttentionForm form, const SkinnyTiling& tiling)
+      : CudaAttentionRows(body, std::move(form), tiling.threads, tiling.threads / tiling.group,
+                          tiling.splits),
+        group_(tiling.group),
+        ahead_(tiling.ahead),
+        online_(tiling.online) {}
 
-  Result<GpuFunction> run(const Schedule& schedule, const CudaMachine& machine) {
-    online_ =
-        form_.weights.scales_rows && schedule_value(schedule, Template::kAttention, "online") != 0;
+  Result<GpuFunction> run() {
     // Rows that see nothing are NaN all over, which only a key can tell them.
     needs_a_key_ = !online_;
-    choose_splits(schedule_value(schedule, Template::kAttention, "splits"), groups() * kAhead,
-                  machine);
     waits_ = !online_ && splits_ > 1;
     GpuFunction function;
     lines("const int tid = threadIdx.x, lane = tid % 32;\nconst int64_t m0 = 0;");
@@ -68,7 +57,7 @@ class SkinnyAttention final : public CudaAttentionRows {
               ";\nfloat query[", rows_, "][", kChunk, "], sum[", rows_, "][", kChunk,
               "] = {}, top[", rows_, "], total[", rows_, "];"));
     load_queries();
-    find_range(groups() * kAhead, waits_ ? "block" : "blockIdx.x");
+    find_range(groups() * ahead_, waits_ ? "block" : "blockIdx.x");
     if (waits_) await_totals();
     walk_keys();
     if (waits_) leave_totals();
@@ -107,29 +96,16 @@ class SkinnyAttention final : public CudaAttentionRows {
   }
 
   // Keys or values: how a group keeps a chunk of each of several.
-  struct Operand {
+  struct Operand : common::AttentionOperand {
     std::string name;
-    NodeId node = 0;
-    int64_t length = 0;
-    std::function<Indices(const AttentionOperands&, const Expr& key, const Expr& position)> at;
     bool packed = false;  // half-precision values are read and kept as they lie in memory
   };
   void choose_operands() {
-    keys_ = {
-        "key", operands_.keys(), depth_,
-        [](const AttentionOperands& o, const Expr& n, const Expr& d) { return o.keys_at(n, d); }};
-    values_ = {
-        "value", operands_.values(), width_,
-        [](const AttentionOperands& o, const Expr& n, const Expr& d) { return o.values_at(n, d); }};
+    keys_ = {common::attention_keys(form_, operands_), "key"};
+    values_ = {common::attention_values(form_, operands_), "value"};
     for (Operand* x : {&keys_, &values_}) {
-      x->packed = common::is_half(body_.node(x->node).dtype) && is_plain(*x);
+      x->packed = common::is_half(body_.node(x->node).dtype) && lies_in_runs(*x, kChunk);
     }
-  }
-
-  bool is_plain(const Operand& x) const {
-    auto at = [&x](const AttentionOperands& operands, const std::vector<Expr>& key,
-                   const Expr& position) { return x.at(operands, key[0], position); };
-    return lies_in_runs(x.node, x.length, at, {form_.key}, kChunk);
   }
 
   // Element y of the group's u-th key.
@@ -141,13 +117,13 @@ class SkinnyAttention final : public CudaAttentionRows {
 
   // All threads of a warp take the same steps, for they exchange what they have.
   void walk_keys() {
-    int64_t step = 32 / group_ * kAhead;  // keys of a warp
+    int64_t step = 32 / group_ * ahead_;  // keys of a warp
     choose_operands();
     writer_.open(false);
     writer_.open(true);
     for (const Operand* x : {&keys_, &values_}) {
-      lines(x->packed ? cat("uint32_t ", x->name, "[", kAhead, "][4];")
-                      : cat("float ", x->name, "[", kAhead, "][", kChunk, "];"));
+      lines(x->packed ? cat("uint32_t ", x->name, "[", ahead_, "][4];")
+                      : cat("float ", x->name, "[", ahead_, "][", kChunk, "];"));
     }
     std::string position = cat("n0 + u * ", 32 / group_, " + lane / ", group_);
     writer_.open(false);
@@ -156,7 +132,7 @@ class SkinnyAttention final : public CudaAttentionRows {
     writer_.open(!online_);
     load(values_, key, cat(position, " < ", end_));
     writer_.close(online_ ? "" : "if (pass == 1)");
-    writer_.close(unrolled_loop("u", kAhead));
+    writer_.close(unrolled_loop("u", ahead_));
     writer_.open(false);
     weigh(position);
     writer_.close(unrolled_loop("r", rows_));
@@ -226,7 +202,7 @@ class SkinnyAttention final : public CudaAttentionRows {
     writer_.open(false);
     if (x.packed) {
       Expr d = inner_index(own.empty() ? "chunk" : cat("(", own, " ? chunk : 0)"), x.length);
-      auto read = plain_read(x.node, x.at(operands_, n, d), emitter_);
+      auto read = plain_read(x.node, x.at(operands_, {n}, d), emitter_);
       lines(cat("const uint4 q = lf_load_stream16(in", read->input, " + ",
                 writer_.text(read->offset), ");\nconst bool is_in = ", condition, ";\n"));
       for (int k = 0; k < 4; ++k) {
@@ -235,7 +211,7 @@ class SkinnyAttention final : public CudaAttentionRows {
       writer_.close("");
       return;
     }
-    CodeValue v = emitter_.value(x.node, x.at(operands_, n, inner_index("chunk + y", x.length)));
+    CodeValue v = emitter_.value(x.node, x.at(operands_, {n}, inner_index("chunk + y", x.length)));
     lines(cat(x.name, "[u][y] = (", condition, ") ? ",
               c_cast(body_.node(x.node).dtype, product_.dtype, v.text), " : 0;"));
     writer_.close(unrolled_loop("y", kChunk));
@@ -244,7 +220,7 @@ class SkinnyAttention final : public CudaAttentionRows {
   // The scores of row r for the group's keys, and what they add to its sums.
   void weigh(const std::string& position) {
     std::vector<Expr> rows = row_labels("r");
-    lines(cat("float x[", kAhead, "];"));
+    lines(cat("float x[", ahead_, "];"));
     writer_.open(false);
     lines(cat("float dot = 0;\n", unrolled_loop("y", kChunk), " dot = fmaf(query[r][y], ",
               element(keys_), ", dot);\n#pragma unroll\nfor (int d = ", group_ / 2,
@@ -254,7 +230,7 @@ class SkinnyAttention final : public CudaAttentionRows {
                      {"dot", writer_.depth(), -1});
     CodeValue x = emitter_.value(operands_.exponents(), operands_.softmax_at(rows, key));
     lines(cat("x[u] = ", position, " < ", end_, " ? ", x.text, " : ", lowest_, ";"));
-    writer_.close(unrolled_loop("u", kAhead));
+    writer_.close(unrolled_loop("u", ahead_));
     if (online_) {
       accumulate(position, true);
       return;
@@ -273,19 +249,19 @@ class SkinnyAttention final : public CudaAttentionRows {
     lines(cat("const float kept = ", position, " < ", end_, " ? ",
               operands_.probability(emitter_, rows, again), " : 0;\n", unrolled_loop("y", kChunk),
               " sum[r][y] = fmaf(kept, ", element(values_), ", sum[r][y]);"));
-    writer_.close(unrolled_loop("u", kAhead));
+    writer_.close(unrolled_loop("u", ahead_));
     writer_.close("else");
   }
 
   void accumulate(const std::string& position, bool adds) {
     // A row that has seen nothing yet must not turn into NaN.
-    lines(cat("float most = x[0];\n", unrolled_loop("u", kAhead),
+    lines(cat("float most = x[0];\n", unrolled_loop("u", ahead_),
               " most = lf_max_f32(most, x[u]);\nconst float after = lf_max_f32(top[r], most);\n",
               "const float shift = after == ", lowest_, " ? 0 : after;\n",
               "const float turn = after == top[r] ? 1 : ", exp_of("(top[r] - shift)"),
               ";\ntop[r] = after;\ntotal[r] *= turn;"));
     if (adds) lines(cat(unrolled_loop("y", kChunk), " sum[r][y] *= turn;"));
-    lines(cat(unrolled_loop("u", kAhead), " {\nconst float p = ", position, " < ", end_, " ? ",
+    lines(cat(unrolled_loop("u", ahead_), " {\nconst float p = ", position, " < ", end_, " ? ",
               exp_of("(x[u] - shift)"), " : 0;\ntotal[r] += p;"));
     if (adds) {
       lines(cat(unrolled_loop("y", kChunk), " sum[r][y] = fmaf(p, ", element(values_),
@@ -341,33 +317,17 @@ class SkinnyAttention final : public CudaAttentionRows {
   }
 
   Operand keys_, values_;
-  int64_t group_;  // threads that share a key
-  bool online_ = true;
+  int64_t group_, ahead_;  // see SkinnyTiling
+  bool online_;
   bool waits_ = false;  // some of the blocks that share keys, for others
 };
 
 }  // namespace
 
-bool cuda_attention_is_skinny(const Graph& body, const AttentionForm& form) {
-  Expr rows = form.size(form.rows);
-  int64_t width = form.size(form.columns).constant();
-  CodeWriter writer(body.symbols);
-  int64_t depth = AttentionOperands(body, form, writer).depth();
-  return body.node(form.product).dtype == DType::kFloat32 && rows.is_constant() &&
-         rows.constant() >= 1 && rows.constant() <= kFewRows && depth % kChunk == 0 &&
-         width % kChunk == 0 && std::max(depth, width) <= kChunk * kChunksMax;
-}
-
 Result<GpuFunction> emit_cuda_attention_skinny(const Graph& body, AttentionForm form,
-                                               const Schedule& schedule,
-                                               const CudaMachine& machine) {
-  CodeWriter writer(body.symbols);
-  int64_t depth = AttentionOperands(body, form, writer).depth();
-  int64_t width = form.size(form.columns).constant(), group = 1;
-  while (group * kChunk < std::max(depth, width)) group *= 2;
-  // Registers for more rows than these leave room for fewer threads.
-  int64_t threads = form.size(form.rows).constant() <= 2 ? 512 : 256;
-  return SkinnyAttention(body, std::move(form), threads, group).run(schedule, machine);
+                                               const SkinnyTiling& tiling) {
+  LFARM_RETURN_IF_ERROR(common::verify(tiling, body, form));
+  return SkinnyAttention(body, std::move(form), tiling).run();
 }
 
 }  // namespace worker

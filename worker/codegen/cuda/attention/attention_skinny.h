@@ -3,20 +3,14 @@
 
 #include "common/base/result.h"
 #include "common/ir/hlir/attention_form.h"
-#include "common/ir/llir/llir.h"
 #include "common/lowering/loops/gpu_function.h"
-#include "worker/codegen/cuda/text/machine.h"
+#include "common/schedule/attention/skinny_tiling.h"
 
 namespace worker {
 
-// Whether an attention in float32 has so few rows (a constant) for each of its keys and values, and
-// these so few elements, that a group of threads can hold them all.
-bool cuda_attention_is_skinny(const common::Graph& body, const common::AttentionForm& form);
-
-// Only for such.
+// kInvalidInput for a tiling that does not fit.
 common::Result<common::GpuFunction> emit_cuda_attention_skinny(const common::Graph& body,
                                                                common::AttentionForm form,
-                                                               const common::Schedule& schedule,
-                                                               const CudaMachine& machine);
+                                                               const common::SkinnyTiling& tiling);
 
 }  // namespace worker

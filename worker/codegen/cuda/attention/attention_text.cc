@@ -4,7 +4,6 @@
 #include "common/base/divide_up.h"
 #include "common/ir/expr/index.h"
 #include "common/lowering/body/function_body.h"
-#include "common/lowering/body/plain_read.h"
 #include "common/lowering/text/c_text.h"
 #include "common/lowering/text/view_inverse.h"
 
@@ -108,30 +107,8 @@ void CudaAttentionText::row_range(const std::vector<Expr>& rows) {
   limit(form_.hidden.last, "last", "lf_min_i64");
 }
 
-CudaAttentionText::Trial::Trial(const CudaAttentionText& text, const std::vector<int>& labels)
-    : writer(text.body_.symbols), operands(text.body_, text.form_, writer) {
-  auto bind = [&](const std::vector<int>& bound) {
-    std::vector<Expr> indices;
-    for (const Expr& size : operands.sizes_of(bound)) {
-      indices.push_back(Expr::index(writer.bind_index("i", size, 0)));
-    }
-    return indices;
-  };
-  batch = bind(text.form_.batch);
-  operands.set_batch(batch);
-  place = bind(labels);
-}
-
-bool CudaAttentionText::lies_in_runs(common::NodeId node, int64_t length, const OperandAt& at,
-                                     const std::vector<int>& labels, int64_t run) const {
-  Trial trial(*this, labels);
-  return common::runs_are_chunks(
-      body_, node, [&](const Expr& position) { return at(trial.operands, trial.place, position); },
-      Expr(length), run, trial.writer);
-}
-
 bool CudaAttentionText::is_stored_in_runs(common::NodeId output, int64_t run) const {
-  Trial trial(*this, form_.rows);
+  common::AttentionTrial trial(body_, form_, form_.rows);
   auto offset = [&](const Expr& column) -> std::optional<Expr> {
     auto at = common::flow_forward(body_, form_.product, output,
                                    trial.operands.product_at(trial.place, column));

@@ -2,12 +2,10 @@
 // its rows and keys as text.
 #pragma once
 
-#include <functional>
 #include <string>
 #include <vector>
 
-#include "common/ir/hlir/attention_form.h"
-#include "worker/codegen/body/attention_operands.h"
+#include "common/lowering/attention/attention_reads.h"
 #include "worker/codegen/cuda/text/text.h"
 
 namespace worker {
@@ -37,21 +35,10 @@ class CudaAttentionText {
   // Of a row's scores, for what is made of its probabilities.
   void remember_greatest(const std::vector<common::Expr>& rows, const common::CodeValue& greatest);
 
-  // Where an operand is read: at a row's labels or a key, and a position along its length.
-  using OperandAt = std::function<common::Indices(
-      const AttentionOperands&, const std::vector<common::Expr>& at, const common::Expr& position)>;
-  // Whether runs of so many of an operand's `length` elements lie side by side in an input,
-  // whatever its labels are.
-  bool lies_in_runs(common::NodeId node, int64_t length, const OperandAt& at,
-                    const std::vector<int>& labels, int64_t run) const;
-
-  // Indices of the batch and of some labels, for asking where elements lie.
-  struct Trial {
-    Trial(const CudaAttentionText& text, const std::vector<int>& labels);
-    common::CodeWriter writer;
-    AttentionOperands operands;
-    std::vector<common::Expr> batch, place;
-  };
+  // Whether runs of so many elements of an operand lie side by side in an input.
+  bool lies_in_runs(const common::AttentionOperand& x, int64_t run) const {
+    return common::lies_in_runs(body_, form_, x, run);
+  }
 
   // The results of rows C expression `first` and on lie in shared memory:
   // stage[row * stride + column].
@@ -80,7 +67,7 @@ class CudaAttentionText {
   const common::Node& product_;
   common::CodeWriter writer_;
   common::BodyEmitter emitter_;
-  AttentionOperands operands_;
+  common::AttentionOperands operands_;
   std::string type_;
   std::string suffix_;
   std::string lowest_;     // the literal of minus infinity

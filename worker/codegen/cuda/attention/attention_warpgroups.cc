@@ -3,16 +3,20 @@
 #include <algorithm>
 
 #include "common/base/cat.h"
+#include "common/base/check.h"
 #include "common/lowering/body/function_body.h"
-#include "common/schedule/flash_blocks.h"
+#include "worker/codegen/cuda/attention/attention_scores.h"
 
 namespace worker {
 
+using common::AttentionMap;
 using common::cat;
 using common::DType;
 using common::Expr;
 using common::GpuFunction;
+using common::HalfAttention;
 using common::Result;
+using common::WarpgroupTiling;
 
 namespace {
 
@@ -28,20 +32,16 @@ constexpr int64_t kStep = 16;  // of k, that one product takes
 // `empty` the warps that have multiplied them.
 class WarpgroupAttention final : public CudaAttentionScores {
  public:
-  WarpgroupAttention(const HalfAttention& attention, const ScoreBlock& block)
-      : CudaAttentionScores(attention, block), groups_(block.rows / kGroupRows) {
+  WarpgroupAttention(const HalfAttention& attention, const WarpgroupTiling& tiling)
+      : CudaAttentionScores(attention, {tiling.rows, tiling.keys, 1}),
+        groups_(tiling.rows / kGroupRows) {
     for (Panel* panel : {&queries_, &keys_, &values_}) panel->in_groups = true;
   }
 
   Result<GpuFunction> run() {
-    auto keys = panel_map(keys_), values = panel_map(values_);
-    if (!keys || !values) {
-      return common::unsupported("keys or values that the copy engine cannot bring");
-    }
-    // Of float16 the second parts may be 0, where an infinite value would become NaN.
-    if (splits_ && dtype_ == DType::kFloat16) {
-      return common::unsupported("probabilities in two parts of float16");
-    }
+    auto keys = common::attention_map(body_, form_, keys_, keys_.rows);
+    auto values = common::attention_map(body_, form_, values_, values_.rows);
+    LFARM_CHECK(keys && values, "verified");
     key_map_ = *std::move(keys);
     value_map_ = *std::move(values);
     GpuFunction function;
@@ -143,7 +143,7 @@ class WarpgroupAttention final : public CudaAttentionScores {
     writer_.close(cat("if (tid >= ", threads(), ")"));
   }
 
-  void copy(const char* name, const Panel& panel, const PanelMap& map, int number) {
+  void copy(const char* name, const Panel& panel, const AttentionMap& map, int number) {
     lines(cat("if (step >= ", kStages, ") lf_barrier_wait(empty_", name,
               " + slot, parity ^ 1);\nlf_barrier_expect(full_", name, " + slot, ", panel.bytes(),
               ");"));
@@ -277,14 +277,15 @@ class WarpgroupAttention final : public CudaAttentionScores {
   }
 
   int64_t groups_;
-  PanelMap key_map_, value_map_;
+  AttentionMap key_map_, value_map_;
 };
 
 }  // namespace
 
 Result<GpuFunction> emit_cuda_attention_warpgroups(const HalfAttention& attention,
-                                                   const ScoreBlock& block) {
-  return WarpgroupAttention(attention, block).run();
+                                                   const WarpgroupTiling& tiling) {
+  LFARM_RETURN_IF_ERROR(common::verify(tiling, attention));
+  return WarpgroupAttention(attention, tiling).run();
 }
 
 }  // namespace worker

@@ -3,9 +3,9 @@
 #pragma once
 
 #include "common/base/result.h"
+#include "common/lowering/attention/half_attention.h"
 #include "common/lowering/loops/gpu_function.h"
-#include "worker/codegen/cuda/attention/attention_half.h"
-#include "worker/codegen/cuda/attention/attention_scores.h"
+#include "common/schedule/attention/flash_tiling.h"
 
 namespace worker {
 
@@ -15,9 +15,9 @@ namespace worker {
 // step before the second product of the former one, so that tensor cores multiply while it computes
 // exponentials; two warpgroups begin their products in turn.
 //
-// Rows are normalised after the product. kUnsupported where that is not the same, where keys or
-// values are computed or do not lie as tensor maps read them, and for sizes that do not fit.
-common::Result<common::GpuFunction> emit_cuda_attention_warpgroups(const HalfAttention& attention,
-                                                                   const ScoreBlock& block);
+// Rows are normalised after the product. `attention` is as tiled_attention() gives it.
+// kInvalidInput for a tiling that does not fit.
+common::Result<common::GpuFunction> emit_cuda_attention_warpgroups(
+    const common::HalfAttention& attention, const common::WarpgroupTiling& tiling);
 
 }  // namespace worker

@@ -8,9 +8,7 @@
 
 namespace worker {
 
-// What every GPU with tensor cores for bfloat16 gives one block, beyond which a kernel could not
-// run everywhere; and what a block gets without asking at the launch.
-inline constexpr int64_t kSharedBytesMax = 99 * 1024;
+// What a block of threads gets without asking at the launch.
 inline constexpr int64_t kStaticSharedBytes = 48 * 1024;
 // What functions that blocks call to share results keep of it for themselves, at most.
 inline constexpr int64_t kFunctionsSharedBytes = 64;

@@ -1,4 +1,4 @@
-#include "worker/codegen/body/attention_operands.h"
+#include "common/lowering/attention/attention_operands.h"
 
 #include <algorithm>
 
@@ -6,21 +6,9 @@
 #include "common/ir/expr/index.h"
 #include "common/lowering/text/c_text.h"
 
-namespace worker {
+namespace common {
 
-using common::at;
-using common::BodyEmitter;
-using common::c_cast;
-using common::CodeValue;
-using common::CodeWriter;
-using common::ContractAttr;
-using common::Expr;
-using common::Indices;
-using common::LabelIndices;
-using common::NodeId;
-using common::unfold;
-
-AttentionOperands::AttentionOperands(const common::Graph& body, const common::AttentionForm& form,
+AttentionOperands::AttentionOperands(const Graph& body, const AttentionForm& form,
                                      const CodeWriter& writer)
     : body_(body),
       form_(form),
@@ -30,7 +18,7 @@ AttentionOperands::AttentionOperands(const common::Graph& body, const common::At
       batch_(form.batch.size(), Expr(0)) {
   const auto& c = attr<ContractAttr>(scores_);
   for (size_t k = 0; k < c.a.size(); ++k) {
-    if (common::contains(c.out, c.a[k])) continue;
+    if (contains(c.out, c.a[k])) continue;
     depth_labels_.push_back(c.a[k]);
     depth_sizes_.push_back(body.node(scores_.operands[0]).shape[k]);
   }
@@ -94,8 +82,8 @@ Indices AttentionOperands::labels_at(const std::vector<Expr>& rows) const {
 }
 
 Indices AttentionOperands::demanded(NodeId from, const Indices& indices, NodeId target) const {
-  auto found = common::demanded_at(body_, from, indices, target,
-                                   [this](const Expr& e) { return writer_.simplify(e); });
+  auto found = demanded_at(body_, from, indices, target,
+                           [this](const Expr& e) { return writer_.simplify(e); });
   LFARM_CHECK(found.has_value(), "the form of an attention lost a node");
   return *std::move(found);
 }
@@ -110,7 +98,7 @@ Indices AttentionOperands::scores_at(const std::vector<Expr>& rows, const Expr& 
 
 Indices AttentionOperands::greatest_at(const std::vector<Expr>& rows) const {
   Indices indices = softmax_at(rows, Expr(0));
-  int axis = attr<common::SoftmaxAttr>(body_.node(form_.softmax)).axis;
+  int axis = attr<SoftmaxAttr>(body_.node(form_.softmax)).axis;
   indices.erase(indices.begin() + axis);
   return indices;
 }
@@ -166,4 +154,4 @@ std::string AttentionOperands::probability(BodyEmitter& emitter, const std::vect
   return element(emitter, probabilities(), probabilities_at(rows, key));
 }
 
-}  // namespace worker
+}  // namespace common

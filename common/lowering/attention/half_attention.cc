@@ -1,13 +1,8 @@
-#include "worker/codegen/cuda/attention/attention_half.h"
+#include "common/lowering/attention/half_attention.h"
 
 #include "common/lowering/body/half_operands.h"
 
-namespace worker {
-
-using common::AttentionForm;
-using common::DType;
-using common::Graph;
-using common::NodeId;
+namespace common {
 
 namespace {
 
@@ -20,15 +15,15 @@ DType operand_dtype(const Graph& body, NodeId product, int operand) {
 std::optional<HalfAttention> half_attention(const Graph& body, const AttentionForm& form) {
   HalfAttention half;
   Graph scores = with_half_operands(body, form.scores);
-  auto found = common::attention_form(scores);
+  auto found = attention_form(scores);
   if (!found) return std::nullopt;
   half.body = with_half_operands(scores, found->product);
-  found = common::attention_form(half.body);
+  found = attention_form(half.body);
   if (!found) return std::nullopt;
   half.form = *std::move(found);
   DType queries = operand_dtype(half.body, half.form.scores, half.form.queries);
   DType values = operand_dtype(half.body, half.form.product, 1 - half.form.probabilities);
-  bool fits = common::is_half(queries) && common::is_half(values) &&
+  bool fits = is_half(queries) && is_half(values) &&
               operand_dtype(half.body, half.form.scores, 1 - half.form.queries) == queries;
   return fits ? std::optional<HalfAttention>(std::move(half)) : std::nullopt;
 }
@@ -39,11 +34,11 @@ std::optional<HalfAttention> rounded_before(const HalfAttention& attention) {
   if (form.weights.rounds_to != values) return std::nullopt;
   HalfAttention wide;
   wide.body = with_unrounded_operand(attention.body, form.product, form.probabilities);
-  auto found = common::attention_form(wide.body);
+  auto found = attention_form(wide.body);
   if (!found || !found->weights.scales_rows) return std::nullopt;
   wide.form = *std::move(found);
   wide.rounds = true;
   return wide;
 }
 
-}  // namespace worker
+}  // namespace common

@@ -5,23 +5,22 @@
 
 #include "common/ir/hlir/attention_form.h"
 
-namespace worker {
+namespace common {
 
 // A body whose attention has half-precision operands, where they were cast before it.
 struct HalfAttention {
-  common::Graph body;
-  common::AttentionForm form;
+  Graph body;
+  AttentionForm form;
   // Probabilities are multiplied as the values' type. `body` has them as they were before they were
   // rounded to it, so that a row may be normalised after the product.
   bool rounds = false;
 };
 
 // Empty where queries, keys or values are not.
-std::optional<HalfAttention> half_attention(const common::Graph& body,
-                                            const common::AttentionForm& form);
+std::optional<HalfAttention> half_attention(const Graph& body, const AttentionForm& form);
 
 // The same attention with probabilities that are rounded before they are normalised; empty unless
 // they are rounded to the values' type.
 std::optional<HalfAttention> rounded_before(const HalfAttention& attention);
 
-}  // namespace worker
+}  // namespace common

@@ -1,0 +1,50 @@
+// Attention of few rows on a GPU by plain multiply-adds: which threads hold a row's elements, and
+// how many threads and blocks share the keys.
+#pragma once
+
+#include <optional>
+
+#include "common/ir/hlir/attention_form.h"
+#include "common/ir/llir/llir.h"
+
+namespace common {
+
+// At most so many rows share what is read of keys and values.
+inline constexpr int64_t kFewRows = 8;
+// Elements of a query, key or value that a thread holds.
+inline constexpr int64_t kSkinnyChunk = 8;
+
+struct SkinnyTiling {
+  static constexpr std::string_view kForm = "attention_skinny";
+  int64_t threads = 512;  // of a block
+  int64_t group = 1;      // threads that share a key
+  int64_t ahead = 4;      // keys that a group reads before it uses the first
+  int64_t splits = 1;     // blocks that share the keys
+  // Rows are normalised after the product; otherwise a first pass finds each row's sum.
+  bool online = true;
+
+  template <class Self, class Visit>
+  static void fields(Self& t, Visit visit) {
+    visit("threads", t.threads);
+    visit("group", t.group);
+    visit("ahead", t.ahead);
+    visit("splits", t.splits);
+    visit("online", t.online);
+  }
+};
+
+// `form` is that of `body`, with half-precision operands where it has such. Of the schedule: splits
+// and online, where they fit. Empty unless it is an attention in float32 of so few rows (a
+// constant) for each of its keys and values, and these of so few elements, that a group of threads
+// can hold them all.
+std::optional<SkinnyTiling> choose_skinny_tiling(const Graph& body, const AttentionForm& form,
+                                                 const Schedule& schedule, int64_t processors);
+
+// kInvalidInput says what does not fit the attention or a block.
+Status verify(const SkinnyTiling& tiling, const Graph& body, const AttentionForm& form);
+
+// Bytes of shared memory in which a block of few rows keeps its `parts` and merges those of
+// `splits` blocks: sums, greatest scores and totals.
+int64_t few_rows_shared_bytes(const AttentionForm& form, int64_t parts, int64_t splits);
+
+}  // namespace common
