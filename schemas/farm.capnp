@@ -368,6 +368,9 @@ struct StatusRequest {
   what @1 :What;
   begins @2 :Text;
   # Of `plans`: those whose id, plan key or graph hash begins with these hexadecimal digits.
+  after @3 :Text;
+  # Of `workers`, `jobs`, `plans` without `begins`: the page behind the one whose "next" this is. Empty: the
+  # first page. Earlier releases answer with the first page.
 }
 
 struct Accepted {

@@ -1,9 +1,10 @@
 #include "coordinator/service/status.h"
 
+#include <charconv>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <string>
 
-#include "common/wire/limits.h"
 #include "coordinator/service/jobs/job_row.h"
 
 namespace coordinator::service {
@@ -74,8 +75,33 @@ Json shared_json(const SharedTier& shared) {
               {"bytes_out", facts.health.bytes_out}};
 }
 
-Json workers_json(const StatusSources& sources) {
-  return Json{{"workers", worker_rows_json(sources, sources.environment.workers.sessions())}};
+// What a row takes at most: names are printable ASCII, of which a character takes two at most.
+size_t row_bytes(const WorkerSession& session) {
+  constexpr size_t kRowBytes = 400;  // without the names
+  return kRowBytes + 2 * (session.name.size() + session.target.size() + session.machine.size() +
+                          session.address.size() + session.software.build.size() +
+                          session.software.toolchain.size());
+}
+
+// Those behind a name, in the order of names: as many as a page holds, one at least.
+Json workers_json(const StatusSources& sources, const std::string& after) {
+  std::vector<const WorkerSession*> page;
+  size_t bytes = 0, omitted = 0;
+  for (const WorkerSession* session : sources.environment.workers.sessions()) {
+    if (!after.empty() && session->name <= after) continue;
+    bytes += row_bytes(*session);
+    if (bytes > sources.environment.options.limits.list_bytes && !page.empty()) {
+      ++omitted;
+    } else {
+      page.push_back(session);
+    }
+  }
+  Json json{{"workers", worker_rows_json(sources, page)}};
+  if (omitted != 0) {
+    json["omitted"] = omitted;
+    json["next"] = page.back()->name;
+  }
+  return json;
 }
 
 // The coordinators that may have jobs, this one first. A client that lists the farm's jobs asks
@@ -96,29 +122,34 @@ Json ended_jobs_json(const StatusSources& sources, size_t bytes) {
   for (auto job = jobs.rbegin(); job != jobs.rend(); ++job) {
     if (!sources.asker.may_see((*job)->tenant)) continue;
     bytes += (*job)->row.size();
-    if (bytes > common::kStatusBytesMax) break;
+    if (bytes > sources.environment.options.limits.list_bytes) break;
     Json row = Json::parse((*job)->row, nullptr, false);
     if (row.is_object()) rows.insert(rows.begin(), std::move(row));
   }
   return rows;
 }
 
-// As many as a status reply holds, whatever they are called.
-Json jobs_json(const StatusSources& sources) {
+// Those behind a number, in order: as many as a page holds, one at least.
+Json jobs_json(const StatusSources& sources, const std::string& after) {
   constexpr size_t kRowBytes = 1'000;  // without the name, of which a byte may take six
+  farm::JobId last = 0;
+  std::from_chars(after.data(), after.data() + after.size(), last);
   Json rows = Json::array();
   size_t bytes = 0, omitted = 0;
   for (const Job* job : sources.jobs.jobs()) {
-    if (!sources.asker.may_see(job->request().tenant)) continue;
+    if (!sources.asker.may_see(job->request().tenant) || job->request().id <= last) continue;
     bytes += kRowBytes + 6 * job->request().name.size();
-    if (bytes > common::kStatusBytesMax) {
+    if (bytes > sources.environment.options.limits.list_bytes && !rows.empty()) {
       ++omitted;
     } else {
       rows.push_back(job_row(sources.environment, *job));
     }
   }
   Json json{{"jobs", std::move(rows)}};
-  if (omitted != 0) json["omitted"] = omitted;
+  if (omitted != 0) {
+    json["omitted"] = omitted;
+    json["next"] = std::to_string(json["jobs"].back()["job"].get<farm::JobId>());
+  }
   json["ended"] = ended_jobs_json(sources, bytes);
   if (const ShardKeeper* keeper = sources.environment.shared.keeper()) {
     json["coordinators"] = coordinators_json(*keeper);
@@ -170,14 +201,14 @@ Json cache_json(const StatusSources& sources) {
   return json;
 }
 
-Json topic_json(common::StatusTopic topic, const StatusSources& sources) {
+Json topic_json(common::StatusTopic topic, const StatusSources& sources, const std::string& after) {
   switch (topic) {
     case common::StatusTopic::kStatus:
       return farm_json(sources);
     case common::StatusTopic::kWorkers:
-      return workers_json(sources);
+      return workers_json(sources, after);
     case common::StatusTopic::kJobs:
-      return jobs_json(sources);
+      return jobs_json(sources, after);
     case common::StatusTopic::kCache:
       return cache_json(sources);
     case common::StatusTopic::kPlans:  // read from the store
@@ -215,8 +246,9 @@ Json worker_rows_json(const StatusSources& sources,
   return rows;
 }
 
-std::string status_json(common::StatusTopic topic, const StatusSources& sources) {
-  return topic_json(topic, sources).dump(-1, ' ', true, Json::error_handler_t::replace);
+std::string status_json(common::StatusTopic topic, const StatusSources& sources,
+                        const std::string& after) {
+  return topic_json(topic, sources, after).dump(-1, ' ', true, Json::error_handler_t::replace);
 }
 
 }  // namespace coordinator::service

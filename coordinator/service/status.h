@@ -25,7 +25,9 @@ struct StatusSources {
 nlohmann::ordered_json worker_rows_json(const StatusSources& sources,
                                         const std::vector<const WorkerSession*>& sessions);
 
-// One JSON object.
-std::string status_json(common::StatusTopic topic, const StatusSources& sources);
+// One JSON object. Lists of workers and jobs come by pages of ServiceLimits::list_bytes: one that
+// is not the last says how many rows are "omitted", and in "next" what `after` they begin.
+std::string status_json(common::StatusTopic topic, const StatusSources& sources,
+                        const std::string& after = {});
 
 }  // namespace coordinator::service

@@ -51,6 +51,13 @@ Result<Slice> slice_of(const HttpRequest& request) {
   return slice;
 }
 
+// What `lfarm` asks: ?after=NEXT or nothing. Empty: rows were asked for as a Slice.
+std::optional<std::string> after_of(const HttpRequest& request) {
+  if (request.query.empty()) return "";
+  auto after = request.query.find("after");
+  return after == request.query.end() ? std::nullopt : std::optional(after->second);
+}
+
 bool is_outcome(const std::string& name) {
   if (name.empty() || name == "pending") return true;
   for (int k = 0; k < common::kOutcomes; ++k) {
@@ -116,9 +123,9 @@ HttpResponse WebApi::answer(const HttpRequest& request) {
     });
   }
   if (first != "workers") return nothing();
-  if (request.query.empty()) {
-    return asked([](const StatusSources& sources) {
-      return status_json(common::StatusTopic::kWorkers, sources);
+  if (auto after = after_of(request)) {
+    return asked([after = *after](const StatusSources& sources) {
+      return status_json(common::StatusTopic::kWorkers, sources, after);
     });
   }
   auto slice = slice_of(request);
@@ -132,9 +139,9 @@ HttpResponse WebApi::answer(const HttpRequest& request) {
 HttpResponse WebApi::jobs(const HttpRequest& request, std::string_view rest) {
   auto slice = slice_of(request);
   if (!slice.ok()) return failed(slice.error());
-  if (rest.empty() && request.query.empty()) {
-    return asked([](const StatusSources& sources) {
-      return status_json(common::StatusTopic::kJobs, sources);
+  if (auto after = after_of(request); after && rest.empty()) {
+    return asked([after = *after](const StatusSources& sources) {
+      return status_json(common::StatusTopic::kJobs, sources, after);
     });
   }
   if (rest.empty()) {

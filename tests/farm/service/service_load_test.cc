@@ -9,7 +9,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
+#include <tuple>
+#include <vector>
 
 #include "common/base/cat.h"
 #include "common/wire/codec.h"
@@ -92,9 +96,10 @@ uint64_t field(const std::string& json, const std::string& name) {
 
 class ServiceLoadTest : public ServiceTest {
  protected:
-  static std::string status(FakeClient& client, common::StatusTopic topic) {
+  static std::string status(FakeClient& client, common::StatusTopic topic,
+                            const std::string& after = {}) {
     size_t replies = client.count<common::StatusReply>();
-    client.send(common::StatusRequest{1, topic});
+    client.send(common::StatusRequest{1, topic, {}, after});
     if (!converse({&client}, [&] { return client.count<common::StatusReply>() > replies; })) {
       return "";
     }
@@ -165,6 +170,42 @@ TEST_F(ServiceLoadTest, RefusalsForLackOfRoomSayWhenToTryAgain) {
   EXPECT_EQ(client.last<common::JobFailed>()->request_id, other);
   EXPECT_NE(client.last<common::JobFailed>()->message.find("submit again in 7 s"),
             std::string::npos);
+}
+
+TEST_F(ServiceLoadTest, ListsOfWorkersAndJobsComeByPages) {
+  options_.limits.list_bytes = 3'000;
+  start();
+  std::vector<std::unique_ptr<FakeWorker>> workers;
+  FakeClient client(endpoint());
+  std::vector<FakePeer*> peers{&client};
+  for (int k = 0; k < 7; ++k) {
+    workers.push_back(std::make_unique<FakeWorker>(endpoint(), common::cat("w", k), kTestTarget));
+    workers.back()->answers_max = 0;
+    peers.push_back(workers.back().get());
+  }
+  for (int64_t size : {8, 9, 10, 11, 12}) client.submit(scripted_graph(size), request());
+  ASSERT_TRUE(converse(peers, [&] {
+    return client.count<common::Accepted>() == 5 &&
+           std::all_of(workers.begin(), workers.end(),
+                       [](const auto& worker) { return worker->welcomes == 1; });
+  }));
+  for (auto [topic, rows, id, count] :
+       {std::tuple(common::StatusTopic::kWorkers, "workers", "worker", 7U),
+        std::tuple(common::StatusTopic::kJobs, "jobs", "job", 5U)}) {
+    std::vector<std::string> named;
+    std::string after;
+    int pages = 0;
+    do {
+      auto page = nlohmann::json::parse(status(client, topic, after));
+      for (const auto& row : page[rows]) named.push_back(row[id].dump());
+      after = page.value("next", "");
+      ++pages;
+    } while (!after.empty() && pages < 10);
+    EXPECT_EQ(named.size(), count) << rows;
+    EXPECT_TRUE(std::is_sorted(named.begin(), named.end())) << rows;
+    EXPECT_EQ(std::adjacent_find(named.begin(), named.end()), named.end()) << rows;
+    EXPECT_GT(pages, 1) << rows;
+  }
 }
 
 TEST_F(ServiceLoadTest, UrgentJobsSearchFirstAndKeepTheirPriority) {
