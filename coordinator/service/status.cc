@@ -1,8 +1,10 @@
 #include "coordinator/service/status.h"
 
 #include <charconv>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 
 #include "coordinator/service/jobs/job_row.h"
@@ -13,47 +15,55 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
-// What each tenant that the asker may see has used, may use and was saved.
-Json tenants_json(const StatusSources& sources) {
-  Tenants& tenants = sources.environment.tenants;
-  int64_t now_ns = common::wall_clock_ns();
-  Json rows = Json::object();
-  for (const std::string& name : tenants.names()) {
-    if (!sources.asker.may_see(name)) continue;
-    const common::TenantPolicy& policy = tenants.policy(name);
-    const TenantUsage& usage = tenants.usage(name);
-    rows[name] = {{"quota_s", policy.quota_s},  {"used_24h_ms", tenants.used_ms(name, now_ns)},
-                  {"used_ms", usage.used_ms},   {"hits", usage.hits},
-                  {"saved_ms", usage.saved_ms}, {"policy", common::policy_text(policy)}};
-  }
-  return rows;
+constexpr size_t kTenantsListedMax = 1'000;  // on a page: members of objects are found one by one
+
+// By tenant, and by what was there.
+using Requests = std::map<std::string, std::map<std::string, uint64_t>>;
+
+Json tenant_json(Tenants& tenants, const std::string& name, int64_t now_ns) {
+  const common::TenantPolicy& policy = tenants.policy(name);
+  const TenantUsage& usage = tenants.usage(name);
+  return {{"quota_s", policy.quota_s},  {"used_24h_ms", tenants.used_ms(name, now_ns)},
+          {"used_ms", usage.used_ms},   {"hits", usage.hits},
+          {"saved_ms", usage.saved_ms}, {"policy", common::policy_text(policy)}};
 }
 
-Json farm_json(const StatusSources& sources) {
-  const Environment& env = sources.environment;
-  farm::Stats stats = env.dispatcher.scheduler().stats();
-  cache::StoreHealth disk = env.store.health();
-  Json json{{"name", env.options.name},
-            {"coordinator", sources.coordinator_id},
-            {"compiler_epoch", env.options.epoch},
-            {"workers", env.workers.count()},
-            {"clients", sources.clients.count()},
-            {"jobs", sources.jobs.jobs().size()},
-            {"waiting_submits", sources.jobs.parked()},
-            {"tasks_open", stats.tasks_open},
-            {"tasks_leased", stats.tasks_leased},
-            {"graph_bytes", env.blobs.bytes()},
-            {"handshakes_denied", env.monitored.connections.denied.load()},
-            {"handshakes_bad", env.monitored.connections.bad_handshakes.load()},
-            {"connections_flooding", env.monitored.connections.flooding.load()},
-            {"unread_bytes", env.outbox.bytes()},
-            {"messages_dropped", env.outbox.dropped()},
-            {"disk", disk.trouble.empty() ? "ok" : disk.trouble},
-            {"failed_writes", disk.failed_writes},
-            {"damaged_files", disk.damaged_files},
-            {"tenants", tenants_json(sources)}};
-  if (env.shared.enabled()) json["remote"] = env.shared.facts().state;
-  return json;
+// Those behind a name that the asker may see, in order: all that have a policy, have ever used
+// anything, or are among the `requests`.
+std::set<std::string> tenant_names(const StatusSources& sources, const std::string& after,
+                                   const Requests& requests) {
+  const std::vector<std::string> known = sources.environment.tenants.names();
+  std::set<std::string> names(known.begin(), known.end());
+  for (const auto& [name, results] : requests) names.insert(name);
+  std::erase_if(names, [&](const std::string& name) {
+    return (!after.empty() && name <= after) || !sources.asker.may_see(name);
+  });
+  return names;
+}
+
+// What each tenant has used, may use and was saved, and its `requests`: as many as a page holds,
+// one at least.
+void put_tenants(Json& json, const StatusSources& sources, const std::string& after,
+                 const Requests& requests) {
+  const std::set<std::string> names = tenant_names(sources, after, requests);
+  int64_t now_ns = common::wall_clock_ns();
+  Json rows = Json::object(), asked = Json::object();
+  size_t bytes = 0;
+  auto name = names.begin();
+  for (; name != names.end() && rows.size() < kTenantsListedMax; ++name) {
+    Json row = tenant_json(sources.environment.tenants, *name, now_ns);
+    auto its = requests.find(*name);
+    Json results = its == requests.end() ? Json() : Json(its->second);
+    bytes += 2 * name->size() + row.dump().size() + results.dump().size();
+    if (bytes > sources.environment.options.limits.list_bytes && !rows.empty()) break;
+    rows[*name] = std::move(row);
+    if (!results.is_null()) asked[*name] = std::move(results);
+  }
+  json["tenants"] = std::move(rows);
+  if (!asked.empty()) json["requests"] = std::move(asked);
+  if (name == names.end()) return;
+  json["omitted"] = std::distance(name, names.end());
+  json["next"] = *std::prev(name);
 }
 
 // Empty where farms share nothing with this one.
@@ -157,16 +167,7 @@ Json jobs_json(const StatusSources& sources, const std::string& after) {
   return json;
 }
 
-// Since the coordinator started, by tenant and by what was there.
-Json requests_json(const StatusSources& sources) {
-  Json rows = Json::object();
-  for (const auto& [tenant, results] : sources.environment.monitored.meters.plan_requests()) {
-    if (sources.asker.may_see(tenant)) rows[tenant] = results;
-  }
-  return rows;
-}
-
-// What the store will say of them once it is written: the same numbers as in tenants_json().
+// What the store will say of them once it is written: the same numbers as in put_tenants().
 void count_tenants(const StatusSources& sources, cache::StoreStats* stats) {
   Tenants& tenants = sources.environment.tenants;
   stats->hits = stats->saved_ms = 0;
@@ -177,12 +178,18 @@ void count_tenants(const StatusSources& sources, cache::StoreStats* stats) {
   }
 }
 
-Json cache_json(const StatusSources& sources) {
+// Pages behind the first one are of tenants alone: the store is counted once.
+Json cache_json(const StatusSources& sources, const std::string& after) {
+  const Requests requests = sources.environment.monitored.meters.plan_requests();
+  Json json = Json::object();
+  if (!after.empty()) {
+    put_tenants(json, sources, after, requests);
+    return json;
+  }
   common::Result<cache::StoreStats> stats =
       sources.store_stats != nullptr ? *sources.store_stats : sources.environment.store.stats();
   if (!stats.ok()) return Json{{"error", stats.error().message}};
   count_tenants(sources, &*stats);
-  Json json;
   for (const cache::StatsField& field : cache::fields(*stats)) {
     if (auto* family = std::get_if<cache::FamilyStats>(&field.value)) {
       json[field.name] = {{"count", family->count}, {"bytes", family->bytes}};
@@ -193,24 +200,27 @@ Json cache_json(const StatusSources& sources) {
   if (Json shared = shared_json(sources.environment.shared); !shared.empty()) {
     json["remote"] = std::move(shared);
   }
-  json["tenants"] = tenants_json(sources);
   KernelCounts kernels = sources.environment.monitored.meters.kernels();
   json["kernels_compiled"] = kernels.compiled;
   json["kernels_found"] = kernels.found;
-  json["requests"] = requests_json(sources);
+  json["requests"] = Json::object();
+  put_tenants(json, sources, after, requests);
   return json;
 }
 
 Json topic_json(common::StatusTopic topic, const StatusSources& sources, const std::string& after) {
+  Json json;
   switch (topic) {
     case common::StatusTopic::kStatus:
-      return farm_json(sources);
+      json = farm_json(sources);
+      put_tenants(json, sources, after, {});
+      return json;
     case common::StatusTopic::kWorkers:
       return workers_json(sources, after);
     case common::StatusTopic::kJobs:
       return jobs_json(sources, after);
     case common::StatusTopic::kCache:
-      return cache_json(sources);
+      return cache_json(sources, after);
     case common::StatusTopic::kPlans:  // read from the store
                                        // (coordinator/service/jobs/plan_lists.h)
       break;
@@ -219,6 +229,32 @@ Json topic_json(common::StatusTopic topic, const StatusSources& sources, const s
 }
 
 }  // namespace
+
+Json farm_json(const StatusSources& sources) {
+  const Environment& env = sources.environment;
+  farm::Stats stats = env.dispatcher.scheduler().stats();
+  cache::StoreHealth disk = env.store.health();
+  Json json{{"name", env.options.name},
+            {"coordinator", sources.coordinator_id},
+            {"compiler_epoch", env.options.epoch},
+            {"workers", env.workers.count()},
+            {"clients", sources.clients.count()},
+            {"jobs", sources.jobs.jobs().size()},
+            {"waiting_submits", sources.jobs.parked()},
+            {"tasks_open", stats.tasks_open},
+            {"tasks_leased", stats.tasks_leased},
+            {"graph_bytes", env.blobs.bytes()},
+            {"handshakes_denied", env.monitored.connections.denied.load()},
+            {"handshakes_bad", env.monitored.connections.bad_handshakes.load()},
+            {"connections_flooding", env.monitored.connections.flooding.load()},
+            {"unread_bytes", env.outbox.bytes()},
+            {"messages_dropped", env.outbox.dropped()},
+            {"disk", disk.trouble.empty() ? "ok" : disk.trouble},
+            {"failed_writes", disk.failed_writes},
+            {"damaged_files", disk.damaged_files}};
+  if (env.shared.enabled()) json["remote"] = env.shared.facts().state;
+  return json;
+}
 
 Json worker_rows_json(const StatusSources& sources,
                       const std::vector<const WorkerSession*>& sessions) {

@@ -108,6 +108,11 @@ HttpResponse WebApi::asked(std::function<std::string(const StatusSources&)> ques
   return read(std::move(*text), missing);
 }
 
+HttpResponse WebApi::topic(common::StatusTopic what, const std::string& after) {
+  return asked(
+      [what, after](const StatusSources& sources) { return status_json(what, sources, after); });
+}
+
 HttpResponse WebApi::answer(const HttpRequest& request) {
   std::string_view rest =
       std::string_view(request.path).substr(std::string_view("/api/v1/").size());
@@ -115,19 +120,12 @@ HttpResponse WebApi::answer(const HttpRequest& request) {
   if (first == "jobs") return jobs(request, rest);
   if (first == "plans") return plans(request, rest);
   if (!rest.empty()) return nothing();
-  if (first == "cache") return cache();
   if (first == "overview") return asked(overview_json);
-  if (first == "status") {
-    return asked([](const StatusSources& sources) {
-      return status_json(common::StatusTopic::kStatus, sources);
-    });
-  }
+  const std::optional<std::string> after = after_of(request);
+  if (first == "cache") return cache(after.value_or(""));
+  if (first == "status") return topic(common::StatusTopic::kStatus, after.value_or(""));
   if (first != "workers") return nothing();
-  if (auto after = after_of(request)) {
-    return asked([after = *after](const StatusSources& sources) {
-      return status_json(common::StatusTopic::kWorkers, sources, after);
-    });
-  }
+  if (after) return topic(common::StatusTopic::kWorkers, *after);
   auto slice = slice_of(request);
   if (!slice.ok()) return failed(slice.error());
   return asked([slice = *slice](const StatusSources& sources) {
@@ -139,11 +137,8 @@ HttpResponse WebApi::answer(const HttpRequest& request) {
 HttpResponse WebApi::jobs(const HttpRequest& request, std::string_view rest) {
   auto slice = slice_of(request);
   if (!slice.ok()) return failed(slice.error());
-  if (auto after = after_of(request); after && rest.empty()) {
-    return asked([after = *after](const StatusSources& sources) {
-      return status_json(common::StatusTopic::kJobs, sources, after);
-    });
-  }
+  const auto after = after_of(request);
+  if (after && rest.empty()) return topic(common::StatusTopic::kJobs, *after);
   if (rest.empty()) {
     return asked([slice = *slice](const StatusSources& sources) {
       return jobs_page_json(sources, slice.skip, slice.count);
@@ -188,13 +183,14 @@ HttpResponse WebApi::plans(const HttpRequest& request, std::string_view rest) {
 }
 
 // The loop does not wait for the store's counts.
-HttpResponse WebApi::cache() {
+HttpResponse WebApi::cache(const std::string& after) {
   auto stats = plans_.stats();
   if (!stats.ok()) return failed(stats.error());
-  return asked([stats = *stats](const StatusSources& sources) {
+  return asked([stats = *stats, after](const StatusSources& sources) {
     return status_json(common::StatusTopic::kCache,
                        {sources.environment, sources.jobs, sources.clients, sources.coordinator_id,
-                        sources.asker, &stats});
+                        sources.asker, &stats},
+                       after);
   });
 }
 

@@ -11,12 +11,14 @@
 #include <cstdlib>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <tuple>
 #include <vector>
 
 #include "common/base/cat.h"
 #include "common/wire/codec.h"
+#include "coordinator/service/status.h"
 #include "tests/farm/service/service_farm.h"
 
 namespace coordinator::service {
@@ -105,6 +107,30 @@ class ServiceLoadTest : public ServiceTest {
     }
     return client.last<common::StatusReply>()->json;
   }
+  struct Listed {
+    std::vector<std::string> names;
+    int pages = 0;
+    size_t bytes = 0;
+  };
+  // The rows of a list by their member `id`, or where it is null by their own names.
+  static Listed all_pages(FakeClient& client, common::StatusTopic topic, const char* list,
+                          const char* id) {
+    Listed all;
+    std::string after;
+    do {
+      std::string text = status(client, topic, after);
+      auto page = nlohmann::json::parse(text);
+      for (const auto& [name, row] : page.at(list).items()) {
+        all.names.push_back(id == nullptr            ? name
+                            : row.at(id).is_string() ? row.at(id).get<std::string>()
+                                                     : row.at(id).dump());
+      }
+      after = page.value("next", "");
+      all.bytes += text.size();
+      ++all.pages;
+    } while (!after.empty() && all.pages < 10);
+    return all;
+  }
   // Submits a graph of that size and returns its job's id.
   static uint64_t submit_as(uint32_t priority, FakeWorker& worker, FakeClient& client,
                             int64_t size) {
@@ -189,23 +215,47 @@ TEST_F(ServiceLoadTest, ListsOfWorkersAndJobsComeByPages) {
            std::all_of(workers.begin(), workers.end(),
                        [](const auto& worker) { return worker->welcomes == 1; });
   }));
-  for (auto [topic, rows, id, count] :
+  for (auto [topic, list, id, count] :
        {std::tuple(common::StatusTopic::kWorkers, "workers", "worker", 7U),
         std::tuple(common::StatusTopic::kJobs, "jobs", "job", 5U)}) {
-    std::vector<std::string> named;
-    std::string after;
-    int pages = 0;
-    do {
-      auto page = nlohmann::json::parse(status(client, topic, after));
-      for (const auto& row : page[rows]) named.push_back(row[id].dump());
-      after = page.value("next", "");
-      ++pages;
-    } while (!after.empty() && pages < 10);
-    EXPECT_EQ(named.size(), count) << rows;
-    EXPECT_TRUE(std::is_sorted(named.begin(), named.end())) << rows;
-    EXPECT_EQ(std::adjacent_find(named.begin(), named.end()), named.end()) << rows;
-    EXPECT_GT(pages, 1) << rows;
+    Listed listed = all_pages(client, topic, list, id);
+    EXPECT_EQ(listed.names.size(), count) << list;
+    EXPECT_TRUE(std::is_sorted(listed.names.begin(), listed.names.end())) << list;
+    EXPECT_GT(listed.pages, 1) << list;
   }
+}
+
+TEST_F(ServiceLoadTest, ThousandsOfWorkersAndTenantsAreListed) {
+  constexpr size_t kWorkers = 4'000, kTenants = 3'500;
+  start();
+  std::set<std::string> workers, tenants;
+  for (size_t k = 0; k < kWorkers; ++k) workers.insert(cat(std::string(120, 'w'), k));
+  for (size_t k = 0; k < kTenants; ++k) tenants.insert(cat("tenant-", k));
+  // Without connections: nobody speaks to them.
+  auto simulate = [&](const StatusSources& sources) {
+    const Environment& env = sources.environment;
+    common::WorkerHello hello{"", kTestTarget, 2, common::kProtocolVersion, std::string(250, 'b')};
+    hello.toolchain = hello.machine = std::string(250, 'c');
+    for (const std::string& name : workers) {
+      hello.worker_id = name;
+      env.workers.hello(name, "10.0.0.1", hello);
+    }
+    for (const std::string& name : tenants) env.tenants.charge(name, 7, common::wall_clock_ns());
+    return std::string("done");
+  };
+  ASSERT_EQ(service().ask(simulate), "done");
+  FakeClient client(endpoint());
+  Listed listed = all_pages(client, common::StatusTopic::kWorkers, "workers", "worker");
+  EXPECT_EQ(std::set(listed.names.begin(), listed.names.end()), workers);
+  EXPECT_EQ(listed.names.size(), kWorkers);
+  EXPECT_GT(listed.bytes, common::kStatusBytesMax) << "one answer would have held them";
+  for (auto topic : {common::StatusTopic::kStatus, common::StatusTopic::kCache}) {
+    listed = all_pages(client, topic, "tenants", nullptr);
+    EXPECT_EQ(std::set(listed.names.begin(), listed.names.end()), tenants);
+    EXPECT_EQ(listed.names.size(), kTenants);
+    EXPECT_EQ(listed.pages, 4);
+  }
+  EXPECT_EQ(field(status(client, common::StatusTopic::kStatus), "omitted"), kTenants - 1'000);
 }
 
 TEST_F(ServiceLoadTest, UrgentJobsSearchFirstAndKeepTheirPriority) {
