@@ -368,6 +368,9 @@ struct StatusRequest {
   what @1 :What;
   begins @2 :Text;
   # Of `plans`: those whose id, plan key or graph hash begins with these hexadecimal digits.
+  after @3 :Text;
+  # The page of the list behind the one whose "next" this is: of workers, of jobs, of plans without `begins`, of
+  # tenants in `status` and `cache`. Empty: the first page. Earlier releases answer with the first page.
 }
 
 struct Accepted {

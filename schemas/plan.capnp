@@ -240,6 +240,8 @@ struct TaskReport {
   pace @14 :Float64;
   # What a reference kernel took beside the samples, over the least it ever took in this process; 0:
   # not measured.
+  toolchain @15 :Text;
+  # That the worker's hello named. The coordinator fills it in, for its journal.
 
   struct Rival {
     totalNs @0 :UInt64;

@@ -223,13 +223,16 @@ PlanQuery Session::query_of(const PlanRequest& request) const {
 
 void Session::fetch(PlanRequest* request) {
   milliseconds pause_for = kRetryFirst;
-  for (;;) {
+  for (bool is_first = true;; is_first = false) {
     Status fetched = fetch_once(request);
     if (fetched.ok()) break;
     bool again = may_pass(fetched.error().code);
-    common::log_info(
-        cat(again ? "there is no plan yet: " : "there is no plan: ", fetched.error().message),
-        {{"key", request->key_.digest().short_hex()}});
+    // Of a graph whose hash alone is known the caller gets the error.
+    bool is_run = request->graph_ && !request->plan() && check_open().ok();
+    common::log(is_run && is_first ? common::LogLevel::kWarning : common::LogLevel::kInfo,
+                cat(is_run ? "a graph runs without a plan" : "there is no plan",
+                    again ? " for now: " : ": ", fetched.error().message),
+                {{"model", request->name_}, {"key", request->key_.digest().short_hex()}});
     request->fail(fetched, !again);
     if (!again || !pause(pause_for)) break;
     pause_for = std::min(2 * pause_for, kRetryLast);

@@ -81,8 +81,9 @@ std::byte* take_memory(size_t bytes, size_t alignment) {
 
 void give_memory(std::byte* data) {
   size_t bytes = ::malloc_usable_size(data);
-  if (!kSanitized && bytes >= kKeptBlockBytes) return kept().give({data, bytes});
-  std::free(data);
+  // One beyond all that is kept would only drive the others out.
+  bool is_kept = !kSanitized && bytes >= kKeptBlockBytes && bytes <= kKeptBytes;
+  is_kept ? kept().give({data, bytes}) : std::free(data);
 }
 
 std::shared_ptr<std::byte> shared_memory(size_t bytes, size_t alignment) {

@@ -12,7 +12,8 @@ namespace common {
 inline constexpr size_t kKeptSlack = 8;
 // Smaller blocks are the allocator's business.
 inline constexpr size_t kKeptBlockBytes = size_t{256} << 10;
-// What a process keeps at most; the blocks given back longest ago are freed first.
+// What a process keeps at most; the blocks given back longest ago are freed first. A larger block
+// is freed at once.
 inline constexpr size_t kKeptBytes = size_t{128} << 20;
 
 // `bytes` of undefined contents, rounded up to a multiple of `alignment`, a power of 2, and aligned

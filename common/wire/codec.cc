@@ -186,6 +186,7 @@ void write(Out e, const StatusRequest& m) {
   out.setRequestId(m.request_id);
   out.setWhat(static_cast<farm::StatusRequest::What>(m.what));
   if (!m.begins.empty()) out.setBegins(kj_text(m.begins));
+  if (!m.after.empty()) out.setAfter(kj_text(m.after));
 }
 
 void write(Out e, const Accepted& m) {
@@ -418,7 +419,7 @@ JobTrace read(farm::JobTrace::Reader in) { return {in.getRequestId(), get(in.get
 
 StatusRequest read(farm::StatusRequest::Reader in) {
   return {in.getRequestId(), get_enum(in.getWhat(), StatusTopic::kPlans, "status topic"),
-          get(in.getBegins())};
+          get(in.getBegins()), get(in.getAfter())};
 }
 
 Accepted read(farm::Accepted::Reader in) {

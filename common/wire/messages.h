@@ -233,6 +233,7 @@ struct StatusRequest {
   uint64_t request_id = 0;
   StatusTopic what = StatusTopic::kStatus;
   std::string begins = {};  // of kPlans: hexadecimal digits of plans' ids, keys or graphs
+  std::string after = {};   // "next" of the page before; empty: the first page of the topic's list
   friend bool operator==(const StatusRequest&, const StatusRequest&) = default;
 };
 

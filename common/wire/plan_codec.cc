@@ -400,6 +400,7 @@ Result<TaskReport> read_task_report(wire::TaskReport::Reader in) {
   }
   report.disturbed = get_ratio(in.getDisturbed(), "a share of disturbed samples", 1);
   report.pace = get_ratio(in.getPace(), "a pace");
+  report.toolchain = get_name(in.getToolchain(), "a toolchain");
   return report;
 }
 
@@ -577,6 +578,7 @@ Bytes encode_task_report(const TaskReport& report) {
   }
   root.setDisturbed(report.disturbed);
   root.setPace(report.pace);
+  root.setToolchain(kj_text(report.toolchain));
   return flatten(builder);
 }
 

@@ -86,6 +86,9 @@ struct TaskReport {
   // What a reference kernel took beside the samples, over the least it ever took in this process;
   // 0: not measured.
   double pace = 0;
+  // That compiled it, as the worker's hello named it: the coordinator fills it in on arrival, so
+  // that it outlives the worker's connection and the coordinator.
+  std::string toolchain;
   friend bool operator==(const TaskReport&, const TaskReport&) = default;
 };
 

@@ -200,7 +200,10 @@ void check(Checker&, const DrainRequest&) {}
 void check(Checker&, const Ping&) {}
 void check(Checker&, const Pong&) {}
 void check(Checker&, const CancelJob&) {}
-void check(Checker& c, const StatusRequest& m) { c.name("begins", m.begins, true); }
+void check(Checker& c, const StatusRequest& m) {
+  c.name("begins", m.begins, true);
+  c.name("after", m.after, true);
+}
 void check(Checker&, const Accepted&) {}
 void check(Checker&, const PlanMissing&) {}
 void check(Checker&, const JobCancelled&) {}

@@ -1,7 +1,7 @@
 // What the farm remembers, who asked for it, and what it saved.
 
 import {get} from './api.js';
-import {Facts, Table, empty, h, pageTitle, section} from './dom.js';
+import {Facts, Table, empty, h, pageTitle, section, setText} from './dom.js';
 import {bytes, count, percent, some, span} from './format.js';
 import {words} from './words.js';
 
@@ -63,12 +63,13 @@ export class CacheView {
       {title: 'Quota', value: (row) => (row.usage.quota_s ? span(row.usage.quota_s * 1000)
         : 'none'), number: true},
     ], (row) => row.name);
+    this.more = h('p', {class: 'more', hidden: true});
     this.none = empty('Nobody has asked for a plan yet. `lfarm submit model.pt2` does.');
     this.element = h('div', {}, pageTitle('Cache and reuse'),
       h('p', {class: 'lead'}, 'What the farm keeps, so that nothing is searched or compiled twice.'),
       this.tiles.element,
       section('Tiers', this.tiers.element),
-      section('Tenants', this.tenants.element, this.none),
+      section('Tenants', this.tenants.element, this.more, this.none),
       section('What is kept', this.holds.element),
       words('Hit', 'Tier', 'Searches saved', 'Tenant', 'Workers\' time, 24 h'));
   }
@@ -92,6 +93,9 @@ export class CacheView {
     this.tenants.update(tenants);
     this.tenants.element.hidden = tenants.length === 0;
     this.none.hidden = tenants.length !== 0;
+    this.more.hidden = !cache.omitted;
+    setText(this.more, `The first ${count(tenants.length)} of ` +
+      `${count(tenants.length + (cache.omitted ?? 0))}; lfarm cache stats lists all.`);
     const family = (name) => `${count(cache[name].count)}, ${bytes(cache[name].bytes)}`;
     this.holds.update([
       ['Plans', family('plans')],

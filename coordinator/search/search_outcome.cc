@@ -55,6 +55,7 @@ SearchOutcome outcome_of(const Sent& sent, const SearchOptions& options,
   provenance.search.budget_ms = options.time_ms;
   provenance.disturbed = report.disturbed;
   provenance.worker = sent.result->worker;
+  provenance.toolchain = report.toolchain;
   return outcome;
 }
 

@@ -256,7 +256,8 @@ void MessageRouter::on(const Sender& from, const common::StatusRequest& message)
   }
   common::StatusReply reply;
   reply.request_id = message.request_id;
-  reply.json = status_json(message.what, {env_, jobs_, clients_, coordinator_id_, from.principal});
+  reply.json = status_json(message.what, {env_, jobs_, clients_, coordinator_id_, from.principal},
+                           message.after);
   if (reply.json.size() > common::kStatusBytesMax) {
     return env_.outbox.refuse(from.peer, Code::kUnavailable, "the status is too long to send");
   }

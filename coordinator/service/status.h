@@ -21,11 +21,16 @@ struct StatusSources {
   const cache::StoreStats* store_stats = nullptr;
 };
 
+// The farm as a whole, without its tenants.
+nlohmann::ordered_json farm_json(const StatusSources& sources);
 // A row for each of these sessions, which are connected now.
 nlohmann::ordered_json worker_rows_json(const StatusSources& sources,
                                         const std::vector<const WorkerSession*>& sessions);
 
-// One JSON object.
-std::string status_json(common::StatusTopic topic, const StatusSources& sources);
+// One JSON object. Lists of workers, of jobs and, in kStatus and kCache, of tenants come by pages
+// of ServiceLimits::list_bytes: one that is not the last says how many rows are "omitted", and in
+// "next" what `after` they begin.
+std::string status_json(common::StatusTopic topic, const StatusSources& sources,
+                        const std::string& after = {});
 
 }  // namespace coordinator::service

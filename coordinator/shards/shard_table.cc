@@ -44,11 +44,15 @@ bool ShardTable::is_valid(const Holding& holding, int64_t now_ns) const {
   return now_ns - holding.renewed_ns < options_.renew_ms * kNsPerMs;
 }
 
-// Nobody's, or its holder has not kept its promise. What lies there in this process's name, and is
-// not held, came of a write whose answer was lost: it is this process's to take.
+// What lies there in this process's name, and is not held, came of a write whose answer was lost.
+bool ShardTable::is_own(const std::string& holder) const {
+  return holder == holder_ || (predecessors_ && predecessors_->contains(holder));
+}
+
+// Nobody's, this coordinator's to take, or its holder has not kept its promise.
 bool ShardTable::is_free(const Shard& shard, int64_t now_ns) const {
   const ShardLease& lease = shard.lease;
-  if (lease.holder.empty() || lease.holder == holder_) return true;
+  if (lease.holder.empty() || is_own(lease.holder)) return true;
   return now_ns - shard.changed_ns >= lease.duration_ms * kNsPerMs;
 }
 
@@ -59,6 +63,13 @@ void ShardTable::expire(int64_t now_ns) {
 }
 
 void ShardTable::saw(const std::vector<ShardLease>& leases, int64_t now_ns) {
+  if (!predecessors_) {
+    predecessors_.emplace();
+    for (const ShardLease& lease : leases) {
+      if (lease.holder.starts_with(cat(options_.identity, ' ')))
+        predecessors_->insert(lease.holder);
+    }
+  }
   std::vector<ShardLease> now(shards_.size()), members;
   own_member_.version.clear();
   for (const ShardLease& lease : leases) {
@@ -134,7 +145,7 @@ std::optional<Fence> ShardTable::writes_under(uint32_t shard, int64_t now_ns) co
 
 std::optional<common::ServedAt> ShardTable::served_by_other(uint32_t shard) const {
   const ShardLease& lease = shards_.at(shard).lease;
-  if (lease.holder.empty() || lease.holder == holder_) return std::nullopt;
+  if (lease.holder.empty() || is_own(lease.holder)) return std::nullopt;
   return lease.at;
 }
 

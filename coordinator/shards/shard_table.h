@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -44,6 +45,9 @@ struct ServingCoordinator {
 //
 // and raises what it serves from time to time, too: the answer says whether the engine still has
 // all of its changes.
+//
+// What lies there in this identity's name when it looks first is of an earlier process, and is
+// taken at once; what that process still writes, the engine refuses.
 //
 // A shard is served from raised() on until it is lost, given up or not renewed in time. A
 // coordinator whose shard another one has taken may not know yet: its writes are refused by the
@@ -103,6 +107,7 @@ class ShardTable {
   };
   bool is_valid(const Holding& holding, int64_t now_ns) const;
   bool is_free(const Shard& shard, int64_t now_ns) const;
+  bool is_own(const std::string& holder) const;
   void expire(int64_t now_ns);
   void begin_to_hand_over(const std::vector<std::string>& living, uint32_t share);
   bool somebody_lacks(const std::vector<std::string>& living) const;
@@ -118,6 +123,8 @@ class ShardTable {
   int64_t member_renewed_ns_;
   std::vector<Shard> shards_;
   bool is_leaving_ = false;
+  // Earlier processes of this identity, as leases named them at the first look; empty: before it.
+  std::optional<std::set<std::string>> predecessors_;
 };
 
 }  // namespace coordinator

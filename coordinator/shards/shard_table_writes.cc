@@ -53,8 +53,8 @@ void ShardTable::add_takings(std::vector<ShardLease>& writes,
     if (count < share) {
       writes.push_back(lease_to_take(shard));
       ++count;
-    } else if (shard.lease.holder == holder_) {
-      // Taken by a write whose answer was lost, and wanted no more.
+    } else if (is_own(shard.lease.holder)) {
+      // Taken by an earlier process or by a write whose answer was lost, and wanted no more.
       writes.push_back(shard.lease);
       writes.back().holder.clear();
     }

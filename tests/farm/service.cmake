@@ -29,7 +29,8 @@ lfarm_test(live_clients LABEL farm
   SOURCES service/live_clients_test.cc ${service_support}
   COMPONENTS ${service_components} clients/runtime)
 lfarm_test(service_load LABEL farm
-  SOURCES service/service_load_test.cc ${service_support} COMPONENTS ${service_components})
+  SOURCES service/service_load_test.cc ${service_support} COMPONENTS ${service_components}
+  LIBRARIES nlohmann_json::nlohmann_json)
 lfarm_test(service_process LABEL farm
   SOURCES service/service_process_test.cc ${service_support} COMPONENTS common/process ${service_components}
   DEPENDS lfarm-coordinator-scripted)

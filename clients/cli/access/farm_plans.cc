@@ -18,9 +18,10 @@ common::Error not_cached(const std::string& what) {
   return common::invalid_input(cat("no plan for ", what, " is cached; 'lfarm cache ls' lists all"));
 }
 
-Result<Json> list_farm_plans(FarmClient& farm, const std::string& digits) {
+Result<Json> list_farm_plans(FarmClient& farm, const std::string& digits,
+                             const std::string& after) {
   if (!digits.empty()) LFARM_RETURN_IF_ERROR(common::check_plan_digits(digits));
-  LFARM_ASSIGN_OR_RETURN(std::string text, farm.status(common::StatusTopic::kPlans, digits));
+  LFARM_ASSIGN_OR_RETURN(std::string text, farm.status(common::StatusTopic::kPlans, digits, after));
   Json json = Json::parse(text, nullptr, false);
   auto is_row = [](const Json& row) {
     auto has = [&row](const char* name) {

@@ -12,10 +12,12 @@ namespace clients {
 
 common::Error not_cached(const std::string& what);
 
-// {"total", "plans"} of those whose plan id, plan key or graph hash begins with the digits; of all
-// without any. A row has at least the texts "plan", "key" and "graph_hash". Takes the role read, as
-// all lists of a farm do.
-common::Result<nlohmann::ordered_json> list_farm_plans(FarmClient& farm, const std::string& digits);
+// {"total", "plans", "next"} of those whose plan id, plan key or graph hash begins with the digits;
+// without any the page of all that is behind `after` (clients/cli/access/list_pages.h). A row has
+// at least the texts "plan", "key" and "graph_hash". Takes the role read, as all lists of a farm
+// do.
+common::Result<nlohmann::ordered_json> list_farm_plans(FarmClient& farm, const std::string& digits,
+                                                       const std::string& after = {});
 
 struct FarmPlan {
   common::Digest id, key;

@@ -11,22 +11,23 @@ Table::Table(std::vector<std::string> header) : has_header_(!header.empty()) {
 
 void Table::row(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
 
-void Table::print() const {
+void Table::print() {
   if (rows_.size() <= (has_header_ ? 1u : 0u)) return;
-  std::vector<size_t> widths;
   for (const auto& row : rows_) {
-    widths.resize(std::max(widths.size(), row.size()));
-    for (size_t k = 0; k < row.size(); ++k) widths[k] = std::max(widths[k], row[k].size());
+    widths_.resize(std::max(widths_.size(), row.size()));
+    for (size_t k = 0; k < row.size(); ++k) widths_[k] = std::max(widths_[k], row[k].size());
   }
   for (const auto& row : rows_) {
     std::string line;
     for (size_t k = 0; k < row.size(); ++k) {
       std::string cell = row[k];
-      if (k + 1 < row.size()) cell.resize(widths[k] + 2, ' ');
+      if (k + 1 < row.size()) cell.resize(widths_[k] + 2, ' ');
       line += cell;
     }
     std::printf("%s\n", line.c_str());
   }
+  rows_.clear();
+  has_header_ = false;
 }
 
 }  // namespace clients

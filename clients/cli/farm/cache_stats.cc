@@ -4,6 +4,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "clients/cli/access/list_pages.h"
 #include "clients/cli/access/plan_cache.h"
 #include "clients/cli/access/plan_source.h"
 #include "clients/cli/base/commands.h"
@@ -47,10 +48,7 @@ Result<Json> local_stats(const StateDirectory& state) {
 
 Result<Json> farm_stats(const FarmOptions& options) {
   LFARM_ASSIGN_OR_RETURN(auto client, connect_to_farm(options));
-  LFARM_ASSIGN_OR_RETURN(std::string text, client->status(common::StatusTopic::kCache));
-  Json json = Json::parse(text, nullptr, false);
-  if (!json.is_object()) return common::corrupt("the farm's answer is no status");
-  return json;
+  return whole_list(*client, common::StatusTopic::kCache, {"tenants", "requests"});
 }
 
 void print_stats(const Json& stats) {

@@ -4,6 +4,7 @@
 #include <future>
 #include <utility>
 
+#include "clients/cli/access/list_pages.h"
 #include "common/base/cat.h"
 #include "common/shard/shard.h"
 
@@ -19,17 +20,10 @@ common::Error no_list() {
   return common::corrupt("the farm's list of jobs is none; use the same version on both sides");
 }
 
-Result<Json> jobs_of(FarmClient& client) {
-  LFARM_ASSIGN_OR_RETURN(std::string text, client.status(common::StatusTopic::kJobs));
-  Json json = Json::parse(text, nullptr, false);
-  auto jobs = json.is_object() ? json.find("jobs") : json.end();
-  if (jobs == json.end() || !jobs->is_array()) return no_list();
-  return json;
-}
-
 Status connect(const FarmOptions& farm, FarmCoordinator* to) {
   LFARM_ASSIGN_OR_RETURN(to->client, connect_to_farm(farm));
-  auto jobs = jobs_of(*to->client);
+  auto jobs = whole_list(*to->client, common::StatusTopic::kJobs, {"jobs"});
+  if (jobs.ok() && (!jobs->contains("jobs") || !jobs->at("jobs").is_array())) jobs = no_list();
   if (!jobs.ok()) {
     to->client.reset();
     return jobs.error();

@@ -15,14 +15,12 @@ namespace clients {
 using StatusPrinter =
     std::function<void(const nlohmann::ordered_json& answer, const std::string& endpoint)>;
 
-// Asks the farm for what it says on `topic`, and prints that, or with `json` the answer itself.
-common::Status show_status(const FarmOptions& farm, common::StatusTopic topic, bool json,
-                           const StatusPrinter& print);
 // What such commands have in common: the farm's options, and --json.
 void add_status_options(Command* command, FarmOptions* farm, bool* json);
 
-// Declares the command `name`, which prints what a farm says on `topic`.
+// Declares the command `name`, which prints what a farm says on `topic`, with all pages of its
+// `list` (clients/cli/access/list_pages.h).
 void add_status_command(CommandLine* line, const char* name, const char* what,
-                        common::StatusTopic topic, const StatusPrinter& print);
+                        common::StatusTopic topic, const char* list, const StatusPrinter& print);
 
 }  // namespace clients

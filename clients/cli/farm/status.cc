@@ -41,7 +41,7 @@ void print_farm(const Json& json, const std::string& endpoint) {
 
 void declare_status(CommandLine* line) {
   add_status_command(line, "status", "Says how a farm is: workers, jobs, clients.",
-                     common::StatusTopic::kStatus, print_farm);
+                     common::StatusTopic::kStatus, "tenants", print_farm);
 }
 
 }  // namespace clients

@@ -30,7 +30,7 @@ void print_workers(const Json& json, const std::string& /*endpoint*/) {
 
 void declare_workers(CommandLine* line) {
   add_status_command(line, "workers", "Lists a farm's workers.", common::StatusTopic::kWorkers,
-                     print_workers);
+                     "workers", print_workers);
 }
 
 }  // namespace clients

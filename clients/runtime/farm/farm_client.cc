@@ -395,8 +395,9 @@ Result<std::string> FarmClient::trace(uint64_t job) {
   }
 }
 
-Result<std::string> FarmClient::status(common::StatusTopic topic, const std::string& begins) {
-  common::StatusRequest request{++requests_, topic, begins};
+Result<std::string> FarmClient::status(common::StatusTopic topic, const std::string& begins,
+                                       const std::string& after) {
+  common::StatusRequest request{++requests_, topic, begins, after};
   LFARM_RETURN_IF_ERROR(ask(request, {}));
   while (true) {
     LFARM_ASSIGN_OR_RETURN(auto packet, receive());

@@ -90,8 +90,9 @@ class FarmClient {
   // What a job's time went on, as JSON in the format of Chrome's trace events. kInvalidInput where
   // there is none.
   common::Result<std::string> trace(uint64_t job);
-  // JSON text. `begins`: of kPlans (common/wire/messages.h).
-  common::Result<std::string> status(common::StatusTopic topic, const std::string& begins = {});
+  // JSON text. `begins` and `after` as in common::StatusRequest.
+  common::Result<std::string> status(common::StatusTopic topic, const std::string& begins = {},
+                                     const std::string& after = {});
   common::Status cancel(uint64_t job) { return cancel(std::vector<uint64_t>{job}); }
   // All are asked for before the first answer is awaited.
   common::Status cancel(const std::vector<uint64_t>& jobs);

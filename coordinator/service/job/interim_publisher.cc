@@ -27,7 +27,7 @@ void InterimPublisher::publish(SearchOutcome outcome) {
   facts.tenant = request.tenant;
   facts.submitter = request.submitter;
   facts.created_ns = common::wall_clock_ns();
-  facts.toolchain = env.workers.toolchain_of(outcome.worker);
+  facts.toolchain = plan.provenance.toolchain;
   facts.machine = scope_.machine;
   sign_off(plan, request, facts);
   plan.provenance.search.is_interim = true;

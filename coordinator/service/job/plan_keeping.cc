@@ -40,7 +40,7 @@ void PlanKeeping::sign_off_once() {
   end_.tenant = request.tenant;
   end_.submitter = request.submitter;
   end_.created_ns = common::wall_clock_ns();
-  end_.toolchain = scope_.env.workers.toolchain_of(plan_.outcome.worker);
+  end_.toolchain = plan_.outcome.plan.provenance.toolchain;
   end_.machine = scope_.machine;
   end_.second_worker = plan_.second_worker;
   end_.rerun = std::move(plan_.rerun);

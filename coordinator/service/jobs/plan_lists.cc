@@ -105,7 +105,8 @@ void PlanLists::send(const std::string& peer, const common::Principal& who,
   ++reading_;
   env_.threads.background.start([this, peer, who, request,
                                  &store = env_.store]() -> Background::Done {
-    auto found = std::make_shared<Result<std::string>>(plan_list_json(store, who, request.begins));
+    auto found = std::make_shared<Result<std::string>>(
+        plan_list_json(store, who, request.begins, request.after));
     return [this, peer, request, found] {
       --reading_;
       if (!found->ok()) {

@@ -21,7 +21,7 @@ PlanRepository::StaleCheck stale_check(const Workers& workers) {
   }
   return [present = std::move(present)](const common::Plan& plan) {
     auto found = present.find(device_name(plan.key.target.name, plan.provenance.machine));
-    // Of a worker that left before its plan was kept the toolchain is not known.
+    // Plans of earlier versions lack it where the worker left before its plan was kept.
     const std::string& toolchain = plan.provenance.toolchain;
     return found != present.end() && !toolchain.empty() && !found->second.contains(toolchain);
   };

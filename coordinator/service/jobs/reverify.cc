@@ -104,7 +104,6 @@ common::Result<common::Plan> Reverifier::measured(const Run& run,
   // The plain plan was not measured beside it.
   provenance.speedup.ratio = provenance.speedup.low = provenance.speedup.high = 0;
   provenance.disturbed = 0;
-  provenance.toolchain = env_.workers.toolchain_of(result.worker);
   const std::vector<uint64_t>& times = result.report.kernel_ns;
   for (size_t k = 0; k < plan.kernels.size() && times.size() == plan.kernels.size(); ++k) {
     plan.kernels[k].measured_ns = static_cast<int64_t>(times[k]);

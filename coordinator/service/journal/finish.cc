@@ -21,6 +21,7 @@ common::Status adopt(common::Plan& plan, const common::TaskReport& rerun) {
     kernel.measured_ns = times.measured_ns;
   }
   renewed.objects = rerun.objects;
+  renewed.provenance.toolchain = rerun.toolchain;
   LFARM_RETURN_IF_ERROR(common::verify(renewed));
   plan = std::move(renewed);
   return {};

@@ -7,8 +7,9 @@
 
 namespace coordinator::service {
 
-// Compilers need not give the same bytes twice: the plan takes what its finalist's second run made.
-// kInternal when that run lacks a kernel; the plan is unchanged then.
+// Compilers need not give the same bytes twice: the plan takes what its finalist's second run made
+// and names the toolchain of that run. kInternal when the run lacks a kernel; the plan is unchanged
+// then.
 common::Status adopt(common::Plan& plan, const common::TaskReport& rerun);
 // Says who made the plan, when and with what, and what its search was given.
 void sign_off(common::Plan& plan, const JobRequest& request, const JobEnd& end);

@@ -97,6 +97,7 @@ struct ServiceLimits {
   size_t peer_queue_bytes = common::kPeerQueueBytes;  // that one peer leaves unread
   size_t queue_bytes = common::kQueueBytes;           // that all peers together leave unread
   size_t backlog_bytes = size_t{64} << 20;            // beyond its queue, for one peer
+  size_t list_bytes = size_t{3} << 20;                // of a page of workers or jobs in a status
 };
 
 // What stays in the store.

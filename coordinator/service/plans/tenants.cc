@@ -17,11 +17,14 @@ constexpr int64_t kHours = 24;
 
 int64_t hour_of(int64_t wall_ns) { return wall_ns / kHourNs; }
 
+// A clock that was set back must not keep what is charged for ever.
+bool is_recent(int64_t hour, int64_t now_hour) {
+  return hour > now_hour - kHours && hour <= now_hour + 1;
+}
+
 void forget_old(TenantUsage& usage, int64_t now_hour) {
-  std::erase_if(usage.hours, [now_hour](const auto& entry) {
-    // A clock that was set back must not keep what is charged for ever.
-    return entry.first <= now_hour - kHours || entry.first > now_hour + 1;
-  });
+  std::erase_if(usage.hours,
+                [now_hour](const auto& entry) { return !is_recent(entry.first, now_hour); });
 }
 
 }  // namespace
@@ -70,15 +73,21 @@ void Tenants::note_hit(const std::string& tenant, uint64_t saved_ms) {
   usage.saved_ms += saved_ms;
 }
 
-uint64_t Tenants::used_ms(const std::string& tenant, int64_t wall_ns) {
-  TenantUsage& usage = of(tenant);
-  forget_old(usage, hour_of(wall_ns));
+const TenantUsage& Tenants::usage(const std::string& tenant) const {
+  static const TenantUsage kNone;
+  auto found = usage_.find(tenant);
+  return found == usage_.end() ? kNone : found->second;
+}
+
+uint64_t Tenants::used_ms(const std::string& tenant, int64_t wall_ns) const {
   uint64_t sum = 0;
-  for (const auto& [hour, ms] : usage.hours) sum += ms;
+  for (const auto& [hour, ms] : usage(tenant).hours) {
+    if (is_recent(hour, hour_of(wall_ns))) sum += ms;
+  }
   return sum;
 }
 
-std::string Tenants::exhausted(const std::string& tenant, int64_t wall_ns) {
+std::string Tenants::exhausted(const std::string& tenant, int64_t wall_ns) const {
   int64_t quota_s = policy(tenant).quota_s;
   if (quota_s == 0) return {};
   uint64_t used = used_ms(tenant, wall_ns);

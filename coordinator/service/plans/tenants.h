@@ -35,14 +35,15 @@ class Tenants {
   // What a search need not find out again.
   void note_saved(const std::string& tenant, uint64_t saved_ms);
   // Of the last 24 hours, to the hour.
-  uint64_t used_ms(const std::string& tenant, int64_t wall_ns);
+  uint64_t used_ms(const std::string& tenant, int64_t wall_ns) const;
   // Why the tenant gets no workers now; empty while it does.
-  std::string exhausted(const std::string& tenant, int64_t wall_ns);
+  std::string exhausted(const std::string& tenant, int64_t wall_ns) const;
   // What another replica has written of tenants' usage: of each number the larger one holds.
   void adopt(const std::map<std::string, TenantUsage>& usages);
   // What is to be written for usage to last: of all tenants whose usage has changed since.
   std::vector<cache::Changes::Named> take_changes();
-  const TenantUsage& usage(const std::string& tenant) { return of(tenant); }
+  // Nothing of a tenant that has never used any.
+  const TenantUsage& usage(const std::string& tenant) const;
   // That have a policy, or have ever used anything.
   std::vector<std::string> names() const;
 

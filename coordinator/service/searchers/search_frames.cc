@@ -3,7 +3,7 @@
 #include "common/base/cat.h"
 #include "common/wire/codec.h"
 #include "coordinator/service/searchers/fields.h"
-#include "coordinator/service/searchers/status_fields.h"
+#include "coordinator/service/searchers/shared_fields.h"
 
 namespace coordinator::service {
 
@@ -58,10 +58,6 @@ void fields(Archive& archive, Value& question) {
 template <class Archive, class Value>
 requires std::is_same_v<std::remove_const_t<Value>, SearchAnswer>
 void fields(Archive& archive, Value& answer) { archive(answer.ns, answer.record); }
-
-template <class Archive, class Value>
-requires std::is_same_v<std::remove_const_t<Value>, SearchFailure>
-void fields(Archive& archive, Value& failure) { archive(failure.code, failure.message); }
 
 std::string search_frame(FrameKind kind, uint64_t search, std::string body) {
   std::string frame(1, static_cast<char>(kind));

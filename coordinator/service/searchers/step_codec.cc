@@ -7,7 +7,7 @@
 #include "coordinator/service/plans/stored_tuning_records.h"
 #include "coordinator/service/searchers/fields.h"
 #include "coordinator/service/searchers/search_frames.h"
-#include "coordinator/service/searchers/status_fields.h"
+#include "coordinator/service/searchers/shared_fields.h"
 
 namespace coordinator::service {
 
@@ -81,10 +81,6 @@ requires std::is_same_v<std::remove_const_t<Value>, SentProposal>
 void fields(Archive& archive, Value& proposal) {
   archive(proposal.facts, proposal.kind, proposal.known);
 }
-
-template <class Archive, class Value>
-requires std::is_same_v<std::remove_const_t<Value>, SearchFailure>
-void fields(Archive& archive, Value& failure) { archive(failure.code, failure.message); }
 
 template <class Archive, class Value>
 requires std::is_same_v<std::remove_const_t<Value>, SentStep>

@@ -66,10 +66,10 @@ std::string overview_json(const StatusSources& sources) {
   Rows jobs = job_rows(sources, 0, kOverviewRows);
   size_t open = 0;
   for (const Job* job : sources.jobs.jobs()) open += job->phase() != Phase::kEnded ? 1 : 0;
-  return cat(R"({"farm":)", status_json(common::StatusTopic::kStatus, sources), R"(,"demand":)",
-             demand_json(sources, ""), R"(,"workers":{"total":)", workers, R"(,"rows":)",
-             text_of(rows), R"(},"jobs":{"open":)", open, R"(,"total":)", jobs.total, R"(,"rows":)",
-             jobs.text, "}}");
+  return cat(R"({"farm":)", text_of(farm_json(sources)), R"(,"demand":)", demand_json(sources, ""),
+             R"(,"workers":{"total":)", workers, R"(,"rows":)", text_of(rows),
+             R"(},"jobs":{"open":)", open, R"(,"total":)", jobs.total, R"(,"rows":)", jobs.text,
+             "}}");
 }
 
 std::string workers_page_json(const StatusSources& sources, size_t skip, size_t count) {

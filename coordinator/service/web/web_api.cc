@@ -51,6 +51,13 @@ Result<Slice> slice_of(const HttpRequest& request) {
   return slice;
 }
 
+// What `lfarm` asks: ?after=NEXT or nothing. Empty: rows were asked for as a Slice.
+std::optional<std::string> after_of(const HttpRequest& request) {
+  if (request.query.empty()) return "";
+  auto after = request.query.find("after");
+  return after == request.query.end() ? std::nullopt : std::optional(after->second);
+}
+
 bool is_outcome(const std::string& name) {
   if (name.empty() || name == "pending") return true;
   for (int k = 0; k < common::kOutcomes; ++k) {
@@ -101,6 +108,11 @@ HttpResponse WebApi::asked(std::function<std::string(const StatusSources&)> ques
   return read(std::move(*text), missing);
 }
 
+HttpResponse WebApi::topic(common::StatusTopic what, const std::string& after) {
+  return asked(
+      [what, after](const StatusSources& sources) { return status_json(what, sources, after); });
+}
+
 HttpResponse WebApi::answer(const HttpRequest& request) {
   std::string_view rest =
       std::string_view(request.path).substr(std::string_view("/api/v1/").size());
@@ -108,19 +120,12 @@ HttpResponse WebApi::answer(const HttpRequest& request) {
   if (first == "jobs") return jobs(request, rest);
   if (first == "plans") return plans(request, rest);
   if (!rest.empty()) return nothing();
-  if (first == "cache") return cache();
   if (first == "overview") return asked(overview_json);
-  if (first == "status") {
-    return asked([](const StatusSources& sources) {
-      return status_json(common::StatusTopic::kStatus, sources);
-    });
-  }
+  const std::optional<std::string> after = after_of(request);
+  if (first == "cache") return cache(after.value_or(""));
+  if (first == "status") return topic(common::StatusTopic::kStatus, after.value_or(""));
   if (first != "workers") return nothing();
-  if (request.query.empty()) {
-    return asked([](const StatusSources& sources) {
-      return status_json(common::StatusTopic::kWorkers, sources);
-    });
-  }
+  if (after) return topic(common::StatusTopic::kWorkers, *after);
   auto slice = slice_of(request);
   if (!slice.ok()) return failed(slice.error());
   return asked([slice = *slice](const StatusSources& sources) {
@@ -132,11 +137,8 @@ HttpResponse WebApi::answer(const HttpRequest& request) {
 HttpResponse WebApi::jobs(const HttpRequest& request, std::string_view rest) {
   auto slice = slice_of(request);
   if (!slice.ok()) return failed(slice.error());
-  if (rest.empty() && request.query.empty()) {
-    return asked([](const StatusSources& sources) {
-      return status_json(common::StatusTopic::kJobs, sources);
-    });
-  }
+  const auto after = after_of(request);
+  if (after && rest.empty()) return topic(common::StatusTopic::kJobs, *after);
   if (rest.empty()) {
     return asked([slice = *slice](const StatusSources& sources) {
       return jobs_page_json(sources, slice.skip, slice.count);
@@ -181,13 +183,14 @@ HttpResponse WebApi::plans(const HttpRequest& request, std::string_view rest) {
 }
 
 // The loop does not wait for the store's counts.
-HttpResponse WebApi::cache() {
+HttpResponse WebApi::cache(const std::string& after) {
   auto stats = plans_.stats();
   if (!stats.ok()) return failed(stats.error());
-  return asked([stats = *stats](const StatusSources& sources) {
+  return asked([stats = *stats, after](const StatusSources& sources) {
     return status_json(common::StatusTopic::kCache,
                        {sources.environment, sources.jobs, sources.clients, sources.coordinator_id,
-                        sources.asker, &stats});
+                        sources.asker, &stats},
+                       after);
   });
 }
 

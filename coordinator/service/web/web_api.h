@@ -24,7 +24,8 @@ class WebApi {
  private:
   common::HttpResponse jobs(const common::HttpRequest& request, std::string_view rest);
   common::HttpResponse plans(const common::HttpRequest& request, std::string_view rest);
-  common::HttpResponse cache();
+  common::HttpResponse topic(common::StatusTopic what, const std::string& after);
+  common::HttpResponse cache(const std::string& after);
   common::HttpResponse asked(std::function<std::string(const StatusSources&)> question,
                              const char* missing = "");
 

@@ -153,6 +153,7 @@ CandidateResult Workers::judge(const WorkerSession& session, common::TaskResult&
   common::Status status = report.ok() ? check_report(*report, *task->candidate) : report.error();
   if (status.ok()) {
     result.report = std::move(report).value();
+    result.report.toolchain = session.software.toolchain;
     return result;
   }
   common::log_warning(
@@ -273,13 +274,6 @@ const WorkerSession* Workers::twin(const WorkerMake& make,
     if (best == nullptr || load(session) < load(*best)) best = &session;
   }
   return best;
-}
-
-std::string Workers::toolchain_of(const std::string& name) const {
-  for (const auto& [id, session] : by_id_) {
-    if (session.name == name) return session.software.toolchain;
-  }
-  return {};
 }
 
 std::set<std::string> Workers::toolchains(const std::string& target,

@@ -121,8 +121,6 @@ class Workers final : public WorkerLink {
   std::optional<WorkerMake> make_of(const std::string& name) const;
   // The least loaded worker of this make whose name is not among `others`; null when there is none.
   const WorkerSession* twin(const WorkerMake& make, const std::set<std::string>& others) const;
-  // What the worker of that name says it compiles with; empty when it is not connected.
-  std::string toolchain_of(const std::string& name) const;
   // Of all workers of the target and machine class.
   std::set<std::string> toolchains(const std::string& target, const std::string& machine) const;
 

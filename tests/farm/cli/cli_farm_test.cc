@@ -330,6 +330,13 @@ TEST_F(CliFarm, UpServesOtherCommands) {
   Invocation listed = lfarm({"cache", "ls", "--farm", endpoint_of(farm), "--state", path("none")});
   EXPECT_NE(listed.out().find(plan.substr(0, 12)), std::string::npos)
       << listed.out() << listed.err();
+  for (const char* where : {"--farm", "--state"}) {
+    std::string place = std::string(where) == "--farm" ? endpoint_of(farm) : path("state");
+    Invocation all = lfarm({"cache", "ls", "--all", "--json", where, place});
+    EXPECT_EQ(all.wait(), 0) << all.err();
+    EXPECT_EQ(field(all.out(), "plan"), plan) << where << all.out();
+    EXPECT_EQ(field(all.out(), "total"), "1") << where << all.out();
+  }
 
   Invocation status = lfarm({"status", "--json"});
   EXPECT_EQ(field(status.out(), "workers"), "2") << status.out() << status.err();

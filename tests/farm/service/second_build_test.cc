@@ -27,9 +27,15 @@ class SecondBuildTest : public ServiceTest {
     return worker;
   }
   // Of one candidate: the finalist.
-  void submit() {
+  void ask() {
     client_ = std::make_unique<FakeClient>(endpoint());
     client_->submit(scripted_graph(8), request(1));
+  }
+  void submit() {
+    ask();
+    await_answer();
+  }
+  void await_answer() {
     ASSERT_TRUE(converse(peers(), [&] {
       return client_->plan() != nullptr || client_->last<common::JobFailed>() != nullptr;
     }));
@@ -202,6 +208,44 @@ TEST_F(SecondBuildTest, AWorkerThatGoesAwayIsNotWaitedFor) {
   ASSERT_TRUE(converse(peers(), [&] { return client_->plan() != nullptr; }));
   EXPECT_EQ(plan().provenance.second_worker, "");
   EXPECT_EQ(first.tasks.size(), 1u);
+}
+
+TEST_F(SecondBuildTest, APlanNamesTheToolchainOfAWorkerThatLeftBeforeItWasKept) {
+  start();
+  FakeWorker& first = join("w1", {"a class", "cc 1", true});
+  FakeWorker& second = join("w2", {"a class", "cc 1", true});
+  second.answers_max = 0;
+  ask();
+  ASSERT_TRUE(converse(peers(), [&] { return second.tasks.size() == 1; }));
+  first.bye();
+  ASSERT_TRUE(converse(peers(), [&] {
+    client_->send(common::StatusRequest{7, common::StatusTopic::kStatus});
+    auto* status = client_->last<common::StatusReply>();
+    return status != nullptr && holds(status->json, "\"workers\":1,");
+  }));
+  second.release();
+  await_answer();
+  ASSERT_NE(client_->plan(), nullptr) << failure();
+  EXPECT_EQ(plan().provenance.worker, "w1");
+  EXPECT_EQ(plan().provenance.toolchain, "cc 1");
+}
+
+TEST_F(SecondBuildTest, APlanNamesTheToolchainOfAWorkerThatANewCoordinatorHasNeverSeen) {
+  start();
+  join("w1", {"a class", "cc 1", true});
+  FakeWorker& second = join("w2", {"a class", "cc 1", true});
+  second.answers_max = 0;
+  ask();
+  ASSERT_TRUE(converse(peers(), [&] { return second.tasks.size() == 1; }));
+  leave();
+  stop();
+  start();
+  FakeWorker& other = join("w3", {"a class", "cc 2", true});
+  submit();
+  ASSERT_NE(client_->plan(), nullptr) << failure();
+  EXPECT_EQ(plan().provenance.worker, "w1");
+  EXPECT_EQ(plan().provenance.toolchain, "cc 1");
+  EXPECT_EQ(other.tasks.size(), 0u) << "the journal has the result";
 }
 
 TEST_F(SecondBuildTest, PlansOfASearchThatGoesOnAreCompiledTwiceAsWell) {

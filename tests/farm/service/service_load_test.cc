@@ -9,10 +9,16 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <set>
 #include <string>
+#include <tuple>
+#include <vector>
 
 #include "common/base/cat.h"
 #include "common/wire/codec.h"
+#include "coordinator/service/status.h"
 #include "tests/farm/service/service_farm.h"
 
 namespace coordinator::service {
@@ -92,13 +98,38 @@ uint64_t field(const std::string& json, const std::string& name) {
 
 class ServiceLoadTest : public ServiceTest {
  protected:
-  static std::string status(FakeClient& client, common::StatusTopic topic) {
+  static std::string status(FakeClient& client, common::StatusTopic topic,
+                            const std::string& after = {}) {
     size_t replies = client.count<common::StatusReply>();
-    client.send(common::StatusRequest{1, topic});
+    client.send(common::StatusRequest{1, topic, {}, after});
     if (!converse({&client}, [&] { return client.count<common::StatusReply>() > replies; })) {
       return "";
     }
     return client.last<common::StatusReply>()->json;
+  }
+  struct Listed {
+    std::vector<std::string> names;
+    int pages = 0;
+    size_t bytes = 0;
+  };
+  // The rows of a list by their member `id`, or where it is null by their own names.
+  static Listed all_pages(FakeClient& client, common::StatusTopic topic, const char* list,
+                          const char* id) {
+    Listed all;
+    std::string after;
+    do {
+      std::string text = status(client, topic, after);
+      auto page = nlohmann::json::parse(text);
+      for (const auto& [name, row] : page.at(list).items()) {
+        all.names.push_back(id == nullptr            ? name
+                            : row.at(id).is_string() ? row.at(id).get<std::string>()
+                                                     : row.at(id).dump());
+      }
+      after = page.value("next", "");
+      all.bytes += text.size();
+      ++all.pages;
+    } while (!after.empty() && all.pages < 10);
+    return all;
   }
   // Submits a graph of that size and returns its job's id.
   static uint64_t submit_as(uint32_t priority, FakeWorker& worker, FakeClient& client,
@@ -165,6 +196,66 @@ TEST_F(ServiceLoadTest, RefusalsForLackOfRoomSayWhenToTryAgain) {
   EXPECT_EQ(client.last<common::JobFailed>()->request_id, other);
   EXPECT_NE(client.last<common::JobFailed>()->message.find("submit again in 7 s"),
             std::string::npos);
+}
+
+TEST_F(ServiceLoadTest, ListsOfWorkersAndJobsComeByPages) {
+  options_.limits.list_bytes = 3'000;
+  start();
+  std::vector<std::unique_ptr<FakeWorker>> workers;
+  FakeClient client(endpoint());
+  std::vector<FakePeer*> peers{&client};
+  for (int k = 0; k < 7; ++k) {
+    workers.push_back(std::make_unique<FakeWorker>(endpoint(), common::cat("w", k), kTestTarget));
+    workers.back()->answers_max = 0;
+    peers.push_back(workers.back().get());
+  }
+  for (int64_t size : {8, 9, 10, 11, 12}) client.submit(scripted_graph(size), request());
+  ASSERT_TRUE(converse(peers, [&] {
+    return client.count<common::Accepted>() == 5 &&
+           std::all_of(workers.begin(), workers.end(),
+                       [](const auto& worker) { return worker->welcomes == 1; });
+  }));
+  for (auto [topic, list, id, count] :
+       {std::tuple(common::StatusTopic::kWorkers, "workers", "worker", 7U),
+        std::tuple(common::StatusTopic::kJobs, "jobs", "job", 5U)}) {
+    Listed listed = all_pages(client, topic, list, id);
+    EXPECT_EQ(listed.names.size(), count) << list;
+    EXPECT_TRUE(std::is_sorted(listed.names.begin(), listed.names.end())) << list;
+    EXPECT_GT(listed.pages, 1) << list;
+  }
+}
+
+TEST_F(ServiceLoadTest, ThousandsOfWorkersAndTenantsAreListed) {
+  constexpr size_t kWorkers = 4'000, kTenants = 3'500;
+  start();
+  std::set<std::string> workers, tenants;
+  for (size_t k = 0; k < kWorkers; ++k) workers.insert(cat(std::string(120, 'w'), k));
+  for (size_t k = 0; k < kTenants; ++k) tenants.insert(cat("tenant-", k));
+  // Without connections: nobody speaks to them.
+  auto simulate = [&](const StatusSources& sources) {
+    const Environment& env = sources.environment;
+    common::WorkerHello hello{"", kTestTarget, 2, common::kProtocolVersion, std::string(250, 'b')};
+    hello.toolchain = hello.machine = std::string(250, 'c');
+    for (const std::string& name : workers) {
+      hello.worker_id = name;
+      env.workers.hello(name, "10.0.0.1", hello);
+    }
+    for (const std::string& name : tenants) env.tenants.charge(name, 7, common::wall_clock_ns());
+    return std::string("done");
+  };
+  ASSERT_EQ(service().ask(simulate), "done");
+  FakeClient client(endpoint());
+  Listed listed = all_pages(client, common::StatusTopic::kWorkers, "workers", "worker");
+  EXPECT_EQ(std::set(listed.names.begin(), listed.names.end()), workers);
+  EXPECT_EQ(listed.names.size(), kWorkers);
+  EXPECT_GT(listed.bytes, common::kStatusBytesMax) << "one answer would have held them";
+  for (auto topic : {common::StatusTopic::kStatus, common::StatusTopic::kCache}) {
+    listed = all_pages(client, topic, "tenants", nullptr);
+    EXPECT_EQ(std::set(listed.names.begin(), listed.names.end()), tenants);
+    EXPECT_EQ(listed.names.size(), kTenants);
+    EXPECT_EQ(listed.pages, 4);
+  }
+  EXPECT_EQ(field(status(client, common::StatusTopic::kStatus), "omitted"), kTenants - 1'000);
 }
 
 TEST_F(ServiceLoadTest, UrgentJobsSearchFirstAndKeepTheirPriority) {

@@ -137,6 +137,7 @@ class Script final : public JobSearch {
     plan.provenance.search.candidates = static_cast<int64_t>(sent_);
     plan.provenance.search.seed = options_.seed;
     plan.provenance.worker = result.worker;
+    plan.provenance.toolchain = result.report.toolchain;
     return outcome;
   }
   // Few differ: their number is that of the schedules.

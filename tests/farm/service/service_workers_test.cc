@@ -100,9 +100,11 @@ TEST_F(ServiceTest, WhatIsOpenWhenTheTimeIsOverIsGivenUp) {
 TEST_F(ServiceTest, ObjectsThatTheWorkerLostAreMadeAgain) {
   start();
   FakeWorker worker(endpoint(), "w1", kTestTarget);
+  worker.use_toolchain("cc 1");
   worker.objects_refused = 1;
-  // A compiler that never gives the same bytes twice.
+  // A compiler that never gives the same bytes twice, and is another one at last.
   worker.judge = [&worker](const common::Task&) {
+    if (worker.answered == 7) worker.use_toolchain("cc 2");
     worker.object_salt += '+';
     return TaskOutcome::kOk;
   };
@@ -113,6 +115,7 @@ TEST_F(ServiceTest, ObjectsThatTheWorkerLostAreMadeAgain) {
   auto outer = common::decode_sealed(client.plan()->blob.bytes);
   auto plan = common::decode_plan(common::decode_grant(outer->bytes).value().plan);
   ASSERT_TRUE(plan.ok());
+  EXPECT_EQ(plan->provenance.toolchain, "cc 2");
   client.send(common::BlobRequest{plan->objects.at(0)});
   EXPECT_TRUE(converse({&client}, [&] { return client.count<common::Blob>() == 1; }));
 }

@@ -103,6 +103,65 @@ TEST(ShardsSim, AServerThatIsSetBackGetsBackWhatHoldersHave) {
   EXPECT_GT(sum.all.put_back, kSeeds);
 }
 
+// A coordinator with no other time than that of its turns, and with a server that always answers.
+struct Alone {
+  Alone(ShardsServer& server, const std::string& identity, uint64_t life) : server(server) {
+    coordinator::ShardTableOptions options;
+    options.identity = identity;
+    options.incarnation = {1, life};
+    table.emplace(options);
+  }
+  void turn(int64_t now_ms) {
+    const int64_t now_ns = now_ms * 1'000'000;
+    table->saw(server.read_leases(), now_ns);
+    std::vector<common::ShardLease> writes = table->writes(now_ns);
+    table->wrote(writes, server.write_leases(writes), now_ns);
+    for (const common::Fence& fence : table->take_raises(now_ns)) {
+      if (server.raise(fence).verdict == cache::FenceVerdict::kTaken) table->raised(fence);
+    }
+    for (uint32_t shard : table->to_end()) table->ended(shard);
+  }
+  uint32_t served(int64_t now_ms) const {
+    uint32_t count = 0;
+    for (uint32_t shard = 0; shard < common::kShardCount; ++shard) {
+      count += table->serves(shard, now_ms * 1'000'000) ? 1 : 0;
+    }
+    return count;
+  }
+  ShardsServer& server;
+  std::optional<coordinator::ShardTable> table;
+};
+
+TEST(ShardsSim, WhoIsStartedAgainTakesItsShardsAtOnce) {
+  ShardsServer server;
+  Alone killed(server, "a", 1), other(server, "b", 2);
+  int64_t now_ms = 0;
+  for (; now_ms < 60'000; now_ms += 1'000) {
+    killed.turn(now_ms);
+    other.turn(now_ms);
+  }
+  ASSERT_EQ(killed.served(now_ms), 32U);
+  const common::Fence before = [&] {
+    for (uint32_t shard = 0;; ++shard) {
+      if (auto fence = killed.table->serves(shard, now_ms * 1'000'000)) return *fence;
+    }
+  }();
+  Alone again(server, "a", 3);
+  again.turn(now_ms);
+  EXPECT_EQ(again.served(now_ms), 32U);
+  EXPECT_EQ(other.served(now_ms), 32U);
+  // What the earlier process had sent, or sends since it lives on, changes nothing.
+  EXPECT_EQ(server.write(before, 1, 7, 7).verdict, cache::FenceVerdict::kStale);
+  killed.turn(now_ms += 1'000);
+  EXPECT_EQ(killed.served(now_ms), 0U);
+  again.turn(now_ms);
+  EXPECT_EQ(again.served(now_ms), 32U);
+  // Another's are not taken before they lapse.
+  Alone third(server, "c", 4);
+  third.turn(now_ms);
+  EXPECT_EQ(third.served(now_ms), 0U);
+}
+
 TEST(ShardsSim, AServerWithoutFencesIsFoundOut) {
   Sum sum = run_seeds(200'001, 40, false, true);
   EXPECT_GT(sum.failed, 4);

@@ -1,5 +1,5 @@
-// Sessions and their files: if this fails, a program that asks for one model's plan waits for the
-// disk to bring another's.
+// Sessions, their files and their farms: if these fail, a program that asks for one model's plan
+// waits for the disk to bring another's, or is slow for want of a plan and nobody says why.
 #include "clients/runtime/session.h"
 
 #include <fcntl.h>
@@ -7,12 +7,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <future>
 #include <thread>
 
 #include "common/base/files.h"
+#include "common/base/log.h"
+#include "common/ir/hlir/builder.h"
 #include "tests/unit/service/kept_plan.h"
 
 namespace clients {
@@ -68,6 +71,33 @@ TEST(Session, AFileThatIsReadHoldsUpNoOtherPlan) {
   EXPECT_TRUE(slow_waits) << "nothing was read while the other request was made";
   EXPECT_EQ(slow.get()->plan(), nullptr);
   EXPECT_EQ(other.get()->plan(), nullptr);
+}
+
+TEST(Session, AGraphThatRunsWithoutAPlanIsSaidOnce) {
+  auto scratch = common::ScratchDirectory::create("lfarm-session").value();
+  SessionOptions options;
+  options.access.state = {scratch.path()};
+  options.access.endpoint = "tcp://127.0.0.1:1";
+  options.device = "cpu";
+  common::GraphBuilder builder;
+  builder.output(builder.input(common::InputKind::kUser, common::DType::kFloat32, {4}, "x"));
+  const common::Graph graph = builder.finish();
+  common::log_init_library();
+  testing::internal::CaptureStderr();
+  {
+    auto session = Session::open(options).value();
+    EXPECT_EQ(session->request(graph, "copy")->wait(seconds(600)), nullptr);
+    EXPECT_EQ(session->request(graph, "copy")->wait(seconds(600)), nullptr);
+    // The caller who has no graph to run gets the error.
+    auto unknown = session->request(common::digest_of("unknown"));
+    EXPECT_EQ(unknown->wait(seconds(600)), nullptr);
+    EXPECT_FALSE(unknown->status().ok());
+  }
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_NE(log.find("a graph runs without a plan for now: no farm answers at tcp://127.0.0.1:1"),
+            std::string::npos)
+      << log;
+  EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 1) << log;
 }
 
 }  // namespace

@@ -146,6 +146,7 @@ common::Graph model() {
 CandidateResult measure(const CandidateTask& task) {
   CandidateResult result;
   result.worker = "simulated";
+  result.report.toolchain = "cc";
   auto ns_of = [](const common::Program& program) {
     uint64_t ns = 0;
     for (const common::Kernel& kernel : program.kernels) {
@@ -219,6 +220,14 @@ TEST(WholeCandidates, TakeAShareOfTheSearchForTheirReferences) {
     }
     EXPECT_GT(finalists, 0u);
   }
+}
+
+TEST(JobSearch, PlansNameTheToolchainOfTheirMeasurement) {
+  Ended ended = search(options(12));
+  ASSERT_TRUE(ended.outcome.ok());
+  EXPECT_EQ(ended.outcome->plan.provenance.toolchain, "cc");
+  ASSERT_FALSE(ended.interim.empty());
+  EXPECT_EQ(ended.interim[0].plan.provenance.toolchain, "cc");
 }
 
 // Finalists that are measured while something else runs look slow, and are chosen all the same.

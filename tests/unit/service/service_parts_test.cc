@@ -55,6 +55,7 @@ class JournalTest : public testing::Test {
     result.report.kernel_ns = {12};
     result.report.total_ns = 34;
     result.report.runs = 5;
+    result.report.toolchain = "clang";
     return result;
   }
   static CandidateResult wrong() {

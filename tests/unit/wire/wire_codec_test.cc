@@ -122,7 +122,7 @@ class Maker {
                         flag() ? digest() : Digest{},
                         flag() ? digest() : Digest{}};
       case 20:
-        return StatusRequest{number(), static_cast<StatusTopic>(random_.below(5)), name()};
+        return StatusRequest{number(), static_cast<StatusTopic>(random_.below(5)), name(), name()};
       case 21:
         return Accepted{number(), number(), flag()};
       case 22:

@@ -210,6 +210,7 @@ TaskReport sample_report() {
   report.rivals = {{250, 10, 2.48, 2.41, 2.53}};
   report.disturbed = 0.25;
   report.pace = 1.02;
+  report.toolchain = "clang 14";
   return report;
 }
 

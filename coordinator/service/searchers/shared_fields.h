@@ -1,9 +1,9 @@
-// The fields of a search's status, which two kinds of frames have.
+// The fields of values that frames and steps both have.
 #pragma once
 
 #include <type_traits>
 
-#include "coordinator/search/job_search.h"
+#include "coordinator/service/searchers/search_frames.h"
 
 namespace coordinator::service {
 
@@ -16,5 +16,9 @@ void fields(Archive& archive, Value& status) {
           status.expected_ns, status.baseline_ns, status.learned, status.pending_ms,
           status.closing_ms);
 }
+
+template <class Archive, class Value>
+requires std::is_same_v<std::remove_const_t<Value>, SearchFailure>
+void fields(Archive& archive, Value& failure) { archive(failure.code, failure.message); }
 
 }  // namespace coordinator::service
