@@ -172,6 +172,14 @@ class Decoder:
         return (first - start) * 1e3, (end - first) * 1e3 / max(tokens - 1, 1)
 
 
+def check_plans():
+    """Raises why a graph has no plan, such as that no farm runs: times would be the interpreter's."""
+    from lfarm import compile as lfarm_compile
+
+    if not all([one.has_plan() for one in lfarm_compile.instances()]):
+        raise RuntimeError("a graph has no plan yet: wait longer, by the deadline of --session")
+
+
 def measure(torch, transformers, model):
     longest = max(SPEC["prompts"]) + SPEC["tokens"]
     for length in SPEC["prompts"]:
@@ -183,6 +191,8 @@ def measure(torch, transformers, model):
         decoder.run(ids, 3)  # what changes from one single token to the next is known at the second one
         ready = time.perf_counter() - start
         decoder.run(ids, 3)
+        if SPEC["way"] == "lfarm":
+            check_plans()
         runs = [decoder.run(ids, SPEC["tokens"]) for _ in range(SPEC["samples"])]
         answer({"prompt_tokens": length, "ttft_ms": [run[0] for run in runs],
                 "tpot_ms": [run[1] for run in runs], "plan_s": ready if compile_with else 0,
