@@ -1,6 +1,7 @@
 #include "clients/generate/generator.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "common/base/cat.h"
 #include "common/base/clock.h"
@@ -62,6 +63,17 @@ Result<HostTensor> mask_tensor(const GeneratorProgram& program, const Span& span
   return tensor;
 }
 
+// An index error of the positions' input says how long sequences may be; others are as they are.
+common::Error explained(const GeneratorProgram& program, size_t tokens, common::Error error) {
+  const int positions = program.roles.positions;
+  if (error.code == common::Code::kOutOfRange && positions >= 0 &&
+      error.message.starts_with(cat("input ", positions, " ("))) {
+    error.message = cat("the model has no place for a sequence of ", tokens,
+                        " tokens, the new ones included: ", error.message);
+  }
+  return error;
+}
+
 }  // namespace
 
 Status check_run(const Roles& roles, const Sequences& prompts, const GenerateOptions& options) {
@@ -74,8 +86,10 @@ Status check_run(const Roles& roles, const Sequences& prompts, const GenerateOpt
   }
   auto batch = static_cast<int64_t>(prompts.size());
   if (batch < roles.batch_least || batch > roles.batch_most) {
-    return common::invalid_input(cat("the model takes ", roles.batch_least, " to ",
-                                     roles.batch_most, " sequences, not ", batch));
+    const bool is_fixed = roles.batch_least == roles.batch_most;
+    return common::invalid_input(
+        cat("the model takes ", roles.batch_least, is_fixed ? "" : cat(" to ", roles.batch_most),
+            roles.batch_most == 1 ? " sequence" : " sequences", ", not ", batch));
   }
   if (options.start != 0 && !roles.has_cache) {
     return common::invalid_input("the model keeps no tokens from call to call: begin at 0");
@@ -102,7 +116,9 @@ Status Generator::call(const GeneratorProgram& program, const Sequences& sequenc
   }
   std::vector<TensorRef> refs;
   for (const HostTensor& tensor : tensors) refs.push_back(common::ref_of(tensor));
-  LFARM_RETURN_IF_ERROR(program.call(refs, outputs_));
+  if (Status done = program.call(refs, outputs_); !done.ok()) {
+    return explained(program, sequences[0].size(), done.error());
+  }
   int place = program.model->user_outputs[at(roles.logits)].graph_output;
   logits_ = &outputs_.user[at(place)];
   return {};
@@ -185,7 +201,12 @@ Result<Generated> Generator::run(const Sequences& prompts, const GenerateOptions
       // A sequence that has ended is filled up with its last token.
       int64_t token = all[b].back();
       if (has_ended[b] == 0) {
-        token = choose_token(logits_of(b), options.sampling, b, static_cast<uint64_t>(fed));
+        std::span<const float> logits = logits_of(b);
+        token = choose_token(logits, options.sampling, b, static_cast<uint64_t>(fed));
+        if (std::isnan(logits[static_cast<size_t>(token)])) {
+          return common::invalid_input(
+              cat("the model's logits after ", fed, " tokens are all NaN"));
+        }
         out.sequences[b].push_back(token);
         bool is_wanted = !on_token || on_token(b, out.steps, token);
         has_ended[b] = !is_wanted || common::contains(options.stop, token) ? 1 : 0;

@@ -59,7 +59,8 @@ class Generator {
   explicit Generator(std::vector<GeneratorProgram> programs);
 
   // `prompts` [batch][length], of one length of at least 1. kInvalidInput when no program takes so
-  // many sequences or tokens, and what the model itself says of a token that is none of its words.
+  // many sequences or tokens, or all logits are NaN; kOutOfRange when the model has no place for so
+  // long a sequence; and what the model itself says of a token that is none of its words.
   common::Result<Generated> run(const std::vector<std::vector<int64_t>>& prompts,
                                 const GenerateOptions& options, const OnToken& on_token);
 

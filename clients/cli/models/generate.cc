@@ -54,6 +54,7 @@ class Printer {
   bool operator()(size_t sequence, int64_t step, int64_t token) {
     if (!shows_tokens_) return stop_signal() == 0;
     if (streams_) std::printf("%s%s", step == 0 ? "" : " ", cat(token).c_str());
+    has_begun_ = true;
     if (json_) {
       nlohmann::ordered_json line{{"sequence", sequence}, {"step", step}, {"token", token}};
       std::printf("%s\n", line.dump().c_str());
@@ -63,7 +64,7 @@ class Printer {
   }
 
   void end_line() const {
-    if (streams_ && shows_tokens_) std::printf("\n");
+    if (streams_ && shows_tokens_ && has_begun_) std::printf("\n");
     std::fflush(stdout);
   }
 
@@ -88,21 +89,27 @@ class Printer {
       std::printf("%s\n", line.dump().c_str());
       return;
     }
-    std::fprintf(stderr, "lfarm: first token after %s, then %s each (%.4g tokens/s)\n",
-                 duration_text(static_cast<double>(made.first_ns)).c_str(),
-                 duration_text(each * 1e6).c_str(), per_second);
+    std::fprintf(stderr, "lfarm: first token after %s",
+                 duration_text(static_cast<double>(made.first_ns)).c_str());
+    if (made.steps > 1) {
+      std::fprintf(stderr, ", then %s each (%.4g tokens/s)", duration_text(each * 1e6).c_str(),
+                   per_second);
+    }
+    std::fprintf(stderr, "\n");
   }
 
  private:
   bool json_;
   bool streams_;
   bool shows_tokens_ = true;
+  bool has_begun_ = false;
 };
 
 Status generate(GenerateCommand options, Progress* progress) {
   for (const std::string& id : options.stop) {
-    LFARM_ASSIGN_OR_RETURN(Sequences ids, parse_prompts(id));
-    options.run.stop.insert(options.run.stop.end(), ids[0].begin(), ids[0].end());
+    auto ids = parse_prompts(id);
+    if (!ids.ok()) return common::invalid_input(cat("--stop: ", ids.error().message));
+    options.run.stop.insert(options.run.stop.end(), (*ids)[0].begin(), (*ids)[0].end());
   }
   LFARM_ASSIGN_OR_RETURN(Sequences prompts, read_prompts(options.prompt));
   int threads = options.threads > 0 ? static_cast<int>(options.threads) : default_threads();
@@ -169,8 +176,10 @@ void declare_generate(CommandLine* line) {
       .shows_default();
   command.value("--seed", &options->run.sampling.seed, "K", "Seed of the draws (default: 0)");
   command.value("--stop", &options->stop, "ID", "A sequence ends with this token; may be repeated");
-  command.value("--chunk", &options->run.chunk, "N",
-                "Tokens of a prompt that one call takes at most; 0: as many as the model takes");
+  command
+      .value("--chunk", &options->run.chunk, "N",
+             "Tokens of a prompt that one call takes at most; 0: as many as the model takes")
+      .in_range(int64_t{0}, int64_t{1} << 40);
   command
       .value("--threads", &options->threads, "N",
              "Of the processor, that share a call (default: all)")

@@ -4,6 +4,7 @@
 #include <iostream>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "clients/cli/models/npy.h"
 #include "common/base/cat.h"
@@ -35,15 +36,30 @@ Result<std::vector<int64_t>> parse_line(std::string_view line) {
   }
 }
 
-Result<Sequences> parse_json(const std::string& text) {
-  try {
-    auto json = nlohmann::json::parse(text);
-    bool is_batch = !json.empty() && json.front().is_array();
-    if (is_batch) return json.get<Sequences>();
-    return Sequences{json.get<std::vector<int64_t>>()};
-  } catch (const nlohmann::json::exception&) {
-    return common::invalid_input("it is no JSON list of token ids, nor a list of such lists");
+// Whole numbers of 64 bits; nothing for any other list.
+std::optional<std::vector<int64_t>> json_ids(const nlohmann::json& list) {
+  if (!list.is_array()) return std::nullopt;
+  std::vector<int64_t> ids;
+  for (const nlohmann::json& id : list) {
+    bool is_great = id.is_number_unsigned() && id.get<uint64_t>() > INT64_MAX;
+    if (!id.is_number_integer() || is_great) return std::nullopt;
+    ids.push_back(id.get<int64_t>());
   }
+  return ids;
+}
+
+Result<Sequences> parse_json(const std::string& text) {
+  auto json = nlohmann::json::parse(text, nullptr, false);
+  bool is_batch = json.is_array() && !json.empty() && json.front().is_array();
+  Sequences out;
+  for (const nlohmann::json& list : is_batch ? json : nlohmann::json::array({json})) {
+    auto ids = json_ids(list);
+    if (!ids) {
+      return common::invalid_input("it is no JSON list of token ids, nor a list of such lists");
+    }
+    out.push_back(std::move(*ids));
+  }
+  return out;
 }
 
 Result<Sequences> from_array(common::ByteView file) {

@@ -16,7 +16,7 @@ from typing import Any, Callable, Optional, Sequence
 import torch
 from torch.fx import GraphModule
 
-from lfarm import graphs, training
+from lfarm import graphs, lengths, training
 from lfarm.graphs import (
     LeftToTorch,
     Program,
@@ -147,4 +147,5 @@ def backend(
     DYNAMO.debug("Dynamo gives a graph of %d nodes:\n%s", len(graph.graph.nodes), graph.graph)
     if training.needs_gradients(example_inputs):
         return training.compiled(graph, example_inputs, wanted)
+    lengths.expect_others()
     return Compiled(graph, wanted)

@@ -73,6 +73,8 @@ class Way {
     Json session = Json::parse(options_.session.empty() ? "{}" : options_.session, nullptr, false);
     if (!session.is_object()) return common::invalid_input("--session is no JSON object");
     if (budget_ > 0) session["budget_candidates"] = budget_;
+    // Calls before a plan is there would be the interpreter's.
+    if (!session.contains("deadline")) session["deadline"] = options_.timeout_s;
     Json spec{{"model", model_},
               {"way", way},
               {"size", options_.size},

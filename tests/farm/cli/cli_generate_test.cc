@@ -1,5 +1,6 @@
 // lfarm generate and models that draw random numbers, with a farm: if these fail, tokens are not
 // those that PyTorch gives, or prompts that do not fit are reported late or not at all.
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -67,6 +68,16 @@ TEST_F(CliGenerate, DrawsTheSameTokensWithOneSeed) {
   EXPECT_NE(tokens("8"), first);
 }
 
+// The decoder's cache has 48 places; its prompt has 11 tokens.
+TEST_F(CliGenerate, SaysThatTheCacheIsFull) {
+  Invocation run = generate(decoder("/prompt.txt"), {"--tokens", "1000"});
+  EXPECT_NE(run.wait(), 0);
+  EXPECT_NE(run.err().find("the model has no place for a sequence of 49 tokens"), std::string::npos)
+      << run.err();
+  std::istringstream words(run.out());
+  EXPECT_EQ(std::distance(std::istream_iterator<std::string>(words), {}), 38);
+}
+
 TEST_F(CliGenerate, RefusesPromptsBeforeItSearches) {
   auto expect = [&](const std::string& prompt, const std::string& message) {
     std::string file = path("prompt.txt");
@@ -77,7 +88,18 @@ TEST_F(CliGenerate, RefusesPromptsBeforeItSearches) {
     EXPECT_EQ(run.err().find("starting a farm"), std::string::npos) << run.err();
   };
   expect("1 2 x", "\"x\" is no token id");
-  expect("1 2\n3 4\n", "the model takes 1 to 1 sequences, not 2");
+  expect("1 2\n3 4\n", "the model takes 1 sequence, not 2");
+  expect("[]", "the prompt is empty");
+  expect("[1.5, 2]", "it is no JSON list of token ids");
+  auto refused = [&](const std::vector<std::string>& options, const std::string& message) {
+    Invocation run = generate(decoder("/prompt.txt"), options);
+    EXPECT_EQ(run.wait(), 2);
+    EXPECT_NE(run.err().find(message), std::string::npos) << run.err();
+  };
+  refused({"--stop", ""}, "--stop: there is no token id in it");
+  refused({"--chunk", "-2"}, "--chunk: '-2' is no whole number");
+  refused({"--top-p", "0"}, "top-p 0 is not in (0, 1]");
+  refused({"--temperature", "nan"}, "the temperature nan is not a number of at least 0");
   Invocation none =
       lfarm({"generate", paths::fixtures("/models/mlp"), "--prompt-ids", decoder("/prompt.txt")});
   EXPECT_EQ(none.wait(), 3);

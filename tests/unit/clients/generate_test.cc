@@ -162,6 +162,14 @@ class Noted {
     programs_[program].is_ready = [this, calls_before] { return calls.size() >= calls_before; };
   }
 
+  // What logits are instead of 0 and 1, and an error instead of any: from the call of a position
+  // on.
+  struct Broken {
+    int64_t position = INT64_MAX;
+    common::Status status;
+  };
+  Broken broken;
+
   // First position and width of each call.
   std::vector<std::pair<int64_t, int64_t>> calls;
   Sequences fed;  // what each sequence was given, over all calls
@@ -174,6 +182,8 @@ class Noted {
     EXPECT_EQ(inputs[1].sizes[0], width);
     for (int64_t k = 0; k < width; ++k) EXPECT_EQ(positions[k], positions[0] + k);
     calls.emplace_back(positions[0], width);
+    const bool is_broken = positions[0] >= broken.position;
+    if (is_broken && !broken.status.ok()) return broken.status;
     fed.resize(static_cast<size_t>(batch));
     HostTensor logits = HostTensor::zeros(DType::kFloat32, {batch, width, kWords}).value();
     for (int64_t b = 0; b < batch; ++b) {
@@ -183,6 +193,7 @@ class Noted {
         logits.set((b * width + k) * kWords + (id + 1) % kWords, 1);
       }
     }
+    for (int64_t k = 0; is_broken && k < logits.elements(); ++k) logits.set(k, std::nan(""));
     outputs.user.assign(1, logits);
     return {};
   }
@@ -259,11 +270,39 @@ TEST(Generator, RefusesWhatNoProgramTakes) {
     return made.ok() ? "" : made.error().message;
   };
   EXPECT_EQ(message(Noted({{1, 16}}).run({}, {})), "the prompt is empty");
-  EXPECT_EQ(message(Noted({{1, 16}}, 2).run({{1}}, {})), "the model takes 2 to 2 sequences, not 1");
+  EXPECT_EQ(message(Noted({{1, 16}}, 2).run({{1}}, {})), "the model takes 2 sequences, not 1");
   EXPECT_EQ(message(Noted({{1, 16}}, 2).run({{1, 2}, {1}}, {})),
             "prompts of one batch have one length: 2 and 1 tokens differ");
   EXPECT_EQ(message(Noted({{2, 16}}).run({{1}}, {})),
             "the model takes 2 to 16 tokens a call, and 1 are left");
+}
+
+TEST(Generator, SaysWhereLogitsAreNaN) {
+  for (double temperature : {0.0, 1.0}) {
+    Noted model({{1, 16}});
+    model.broken.position = 2;
+    GenerateOptions options;
+    options.sampling.temperature = temperature;
+    auto made = model.run({{5, 6}}, options);
+    ASSERT_FALSE(made.ok());
+    EXPECT_EQ(made.error().message, "the model's logits after 3 tokens are all NaN");
+  }
+}
+
+TEST(Generator, SaysThatASequenceIsTooLong) {
+  auto message = [](const std::string& said) {
+    Noted model({{1, 16}});
+    model.broken = {2, common::Error{common::Code::kOutOfRange, said}};
+    return model.run({{5, 6}}, {}).error().message;
+  };
+  const std::string of_a_position =
+      "input 1 ('cache_position'): index 2 at position 0 is outside of [0, 2)";
+  EXPECT_EQ(
+      message(of_a_position),
+      "the model has no place for a sequence of 3 tokens, the new ones included: " + of_a_position);
+  const std::string of_a_token =
+      "input 0 ('input_ids'): index 7 at position 0 is outside of [0, 7)";
+  EXPECT_EQ(message(of_a_token), of_a_token);
 }
 
 // ---- Files -----------------------------------------------------------------------------------
@@ -273,7 +312,10 @@ TEST(PromptFile, TakesTextAndJson) {
   EXPECT_EQ(parse_prompts(" [1,\n 2]").value(), (Sequences{{1, 2}}));
   EXPECT_EQ(parse_prompts("[[1], [2]]").value(), (Sequences{{1}, {2}}));
   EXPECT_EQ(parse_prompts("1 two 3").error().message, "\"two\" is no token id");
-  EXPECT_FALSE(parse_prompts("[1, \"x\"]").ok());
+  for (const char* text : {"[1, \"x\"]", "[1.5, 2]", "[[1], 2]", "[[1], [2.0]]", "[true]", "[1",
+                           "[9223372036854775808]", "[[[1]]]"}) {
+    EXPECT_FALSE(parse_prompts(text).ok()) << text;
+  }
   EXPECT_FALSE(parse_prompts("").ok());
 }
 
