@@ -8,6 +8,17 @@
 
 namespace common {
 
+int64_t attention_depth(const Graph& body, const AttentionForm& form) {
+  const Node& scores = body.node(form.scores);
+  const auto& contraction = attr<ContractAttr>(scores);
+  const Shape& queries = body.node(scores.operands[0]).shape;
+  int64_t depth = 1;
+  for (size_t k = 0; k < contraction.a.size(); ++k) {
+    if (!contains(contraction.out, contraction.a[k])) depth *= queries[k].constant();
+  }
+  return depth;
+}
+
 AttentionOperands::AttentionOperands(const Graph& body, const AttentionForm& form,
                                      const CodeWriter& writer)
     : body_(body),
@@ -24,11 +35,7 @@ AttentionOperands::AttentionOperands(const Graph& body, const AttentionForm& for
   }
 }
 
-int64_t AttentionOperands::depth() const {
-  int64_t depth = 1;
-  for (const Expr& size : depth_sizes_) depth *= size.constant();
-  return depth;
-}
+int64_t AttentionOperands::depth() const { return attention_depth(body_, form_); }
 
 std::vector<Expr> AttentionOperands::sizes_of(const std::vector<int>& labels) const {
   std::vector<Expr> sizes;

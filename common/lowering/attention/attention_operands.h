@@ -10,6 +10,9 @@
 
 namespace common {
 
+// Elements of a query, which scores sum over. `form` is that of `body`.
+int64_t attention_depth(const Graph& body, const AttentionForm& form);
+
 // Rows are given by the indices of the form's row labels; keys, depths and columns are flat.
 class AttentionOperands {
  public:

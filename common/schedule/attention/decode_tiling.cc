@@ -6,6 +6,7 @@
 #include "common/cost/gpu_shared_memory.h"
 #include "common/ir/hlir/sizes.h"
 #include "common/ir/llir/wrong_tiling.h"
+#include "common/lowering/attention/attention_operands.h"
 #include "common/lowering/attention/attention_reads.h"
 #include "common/schedule/attention/skinny_tiling.h"
 #include "common/schedule/decode_blocks.h"

@@ -4,6 +4,7 @@
 
 #include "common/base/contains.h"
 #include "common/ir/llir/wrong_tiling.h"
+#include "common/lowering/attention/attention_operands.h"
 #include "common/lowering/attention/attention_reads.h"
 #include "common/schedule/flash_blocks.h"
 

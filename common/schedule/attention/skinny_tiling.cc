@@ -5,6 +5,7 @@
 
 #include "common/cost/gpu_shared_memory.h"
 #include "common/ir/llir/wrong_tiling.h"
+#include "common/lowering/attention/attention_operands.h"
 #include "common/schedule/gpu_splits.h"
 
 namespace common {

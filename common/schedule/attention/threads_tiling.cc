@@ -6,6 +6,7 @@
 #include "common/base/divide_up.h"
 #include "common/cost/gpu_shared_memory.h"
 #include "common/ir/llir/wrong_tiling.h"
+#include "common/lowering/attention/attention_operands.h"
 
 namespace common {
 namespace {

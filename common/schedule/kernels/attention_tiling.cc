@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "common/base/contains.h"
 #include "common/ir/llir/wrong_tiling.h"
+#include "common/lowering/attention/attention_operands.h"
 #include "common/schedule/kernels/register_tiling.h"
 
 namespace common {
@@ -21,17 +21,6 @@ int64_t vector_elements(const Graph& body, const AttentionForm& form, const Vect
 }
 
 }  // namespace
-
-int64_t attention_depth(const Graph& body, const AttentionForm& form) {
-  const Node& scores = body.node(form.scores);
-  const auto& contraction = attr<ContractAttr>(scores);
-  const Shape& queries = body.node(scores.operands[0]).shape;
-  int64_t depth = 1;
-  for (size_t k = 0; k < contraction.a.size(); ++k) {
-    if (!contains(contraction.out, contraction.a[k])) depth *= queries[k].constant();
-  }
-  return depth;
-}
 
 AttentionTiling choose_attention_tiling(const Graph& body, const AttentionForm& form,
                                         const Schedule& schedule, const VectorUnit& unit) {

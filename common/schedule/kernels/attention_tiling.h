@@ -29,9 +29,6 @@ struct AttentionTiling {
   }
 };
 
-// Elements of a query, which scores sum over.
-int64_t attention_depth(const Graph& body, const AttentionForm& form);
-
 // `form` is that of `body`. What the schedule asks for, else what suits sizes and unit.
 AttentionTiling choose_attention_tiling(const Graph& body, const AttentionForm& form,
                                         const Schedule& schedule, const VectorUnit& unit);
