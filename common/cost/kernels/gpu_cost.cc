@@ -5,8 +5,8 @@
 #include <optional>
 #include <vector>
 
-#include "common/schedule/decode_blocks.h"
-#include "common/schedule/flash_blocks.h"
+#include "common/schedule/attention/decode_blocks.h"
+#include "common/schedule/attention/flash_blocks.h"
 #include "common/schedule/grouped_blocks.h"
 #include "common/schedule/product_blocks.h"
 

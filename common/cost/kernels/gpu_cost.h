@@ -22,9 +22,9 @@ struct BlockSchedule {
 };
 
 // Nanoseconds of one launch on that machine, over all the profiles, the launch itself included. An
-// attention of few rows is predicted from its blocks (common/schedule/decode_blocks.h) where its
-// sizes are known, one of many rows likewise (common/schedule/flash_blocks.h), and so is a
-// tile on tensor cores (common/schedule/tile_blocks.h).
+// attention of few rows is predicted from its blocks (common/schedule/attention/decode_blocks.h)
+// where its sizes are known, one of many rows likewise (common/schedule/attention/flash_blocks.h),
+// and so is a tile on tensor cores (common/schedule/tile_blocks.h).
 double gpu_predict_ns(Template form, std::span<const WeightedProfile> profiles,
                       const GpuMachine& machine, const BlockSchedule& schedule = {});
 

@@ -1,6 +1,6 @@
 // How the blocks of an attention of few rows are chosen. If these fail, schedules that differ are
 // predicted alike, or the generator starts blocks that have no keys.
-#include "common/schedule/decode_blocks.h"
+#include "common/schedule/attention/decode_blocks.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // The blocks of an attention of many rows, and what they take: if these fail, generator and search
 // cut rows and keys differently, or a block does not fit.
-#include "common/schedule/flash_blocks.h"
+#include "common/schedule/attention/flash_blocks.h"
 
 #include <gtest/gtest.h>
 

@@ -10,17 +10,17 @@
 
 namespace worker {
 
-using common::DecodeTiling;
-using common::FlashTiling;
+using common::DecodeAttentionTiling;
+using common::FlashAttentionTiling;
 using common::from_tiling;
 using common::GpuFunction;
 using common::Graph;
 using common::HalfAttention;
 using common::Result;
-using common::SkinnyTiling;
-using common::ThreadsTiling;
+using common::SkinnyAttentionTiling;
+using common::ThreadsAttentionTiling;
 using common::Tiling;
-using common::WarpgroupTiling;
+using common::WarpgroupAttentionTiling;
 
 namespace {
 
@@ -34,16 +34,16 @@ Result<HalfAttention> tiled(const T& tiling, const HalfAttention& half) {
 
 Result<GpuFunction> emit_halves(const HalfAttention& half, const Tiling& tiling,
                                 bool has_warpgroups) {
-  if (tiling.form == DecodeTiling::kForm) {
-    LFARM_ASSIGN_OR_RETURN(auto sizes, from_tiling<DecodeTiling>(tiling));
+  if (tiling.form == DecodeAttentionTiling::kForm) {
+    LFARM_ASSIGN_OR_RETURN(auto sizes, from_tiling<DecodeAttentionTiling>(tiling));
     return emit_cuda_attention_decode(half, sizes);
   }
-  if (tiling.form == FlashTiling::kForm) {
-    LFARM_ASSIGN_OR_RETURN(auto sizes, from_tiling<FlashTiling>(tiling));
+  if (tiling.form == FlashAttentionTiling::kForm) {
+    LFARM_ASSIGN_OR_RETURN(auto sizes, from_tiling<FlashAttentionTiling>(tiling));
     LFARM_ASSIGN_OR_RETURN(HalfAttention attention, tiled(sizes, half));
     return emit_cuda_attention_flash(attention, sizes);
   }
-  LFARM_ASSIGN_OR_RETURN(auto sizes, from_tiling<WarpgroupTiling>(tiling));
+  LFARM_ASSIGN_OR_RETURN(auto sizes, from_tiling<WarpgroupAttentionTiling>(tiling));
   if (!has_warpgroups) return wrong_tiling(sizes, "the target's warpgroups do not multiply");
   LFARM_ASSIGN_OR_RETURN(HalfAttention attention, tiled(sizes, half));
   return emit_cuda_attention_warpgroups(attention, sizes);
@@ -55,13 +55,13 @@ Result<GpuFunction> emit_cuda_attention(const Graph& body, const Tiling& tiling,
                                         bool has_warpgroups) {
   auto form = common::attention_form(body);
   if (!form) return common::unsupported("an attention kernel holds one attention and nothing else");
-  if (tiling.form == ThreadsTiling::kForm) {
-    LFARM_ASSIGN_OR_RETURN(auto sizes, from_tiling<ThreadsTiling>(tiling));
+  if (tiling.form == ThreadsAttentionTiling::kForm) {
+    LFARM_ASSIGN_OR_RETURN(auto sizes, from_tiling<ThreadsAttentionTiling>(tiling));
     return emit_cuda_attention_simt(body, *std::move(form), sizes);
   }
   auto half = common::half_attention(body, *form);
-  if (tiling.form == SkinnyTiling::kForm) {
-    LFARM_ASSIGN_OR_RETURN(auto sizes, from_tiling<SkinnyTiling>(tiling));
+  if (tiling.form == SkinnyAttentionTiling::kForm) {
+    LFARM_ASSIGN_OR_RETURN(auto sizes, from_tiling<SkinnyAttentionTiling>(tiling));
     return half ? emit_cuda_attention_skinny(half->body, half->form, sizes)
                 : emit_cuda_attention_skinny(body, *std::move(form), sizes);
   }

@@ -13,13 +13,13 @@ using common::finish_body;
 using common::GpuFunction;
 using common::Graph;
 using common::Result;
-using common::ThreadsTiling;
+using common::ThreadsAttentionTiling;
 
 CudaAttentionBlock::CudaAttentionBlock(const Graph& body, AttentionForm form,
-                                       const ThreadsTiling& tiling)
+                                       const ThreadsAttentionTiling& tiling)
     : CudaAttentionText(body, std::move(form)),
       tiling_(tiling),
-      z_(common::threads_sizes(tiling, body, form_)) {}
+      z_(common::threads_attention_sizes(tiling, body, form_)) {}
 
 Result<GpuFunction> CudaAttentionBlock::run() {
   GpuFunction function;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "common/lowering/loops/gpu_function.h"
-#include "common/schedule/attention/threads_tiling.h"
+#include "common/schedule/attention/threads_attention.h"
 #include "worker/codegen/cuda/attention/attention_text.h"
 
 namespace worker {
@@ -22,7 +22,7 @@ class CudaAttentionBlock : public CudaAttentionText {
   static constexpr int64_t kThreads = common::kAttentionThreads;
 
   CudaAttentionBlock(const common::Graph& body, common::AttentionForm form,
-                     const common::ThreadsTiling& tiling);
+                     const common::ThreadsAttentionTiling& tiling);
 
   // Declares what the threads keep, and their numbers.
   virtual void declare() = 0;
@@ -43,8 +43,8 @@ class CudaAttentionBlock : public CudaAttentionText {
   // The threads share a loop over e in [0, count).
   static std::string shared_loop(int64_t count);
 
-  common::ThreadsTiling tiling_;
-  common::ThreadsSizes z_;
+  common::ThreadsAttentionTiling tiling_;
+  common::ThreadsAttentionSizes z_;
 
  private:
   common::Expr begin(common::GpuFunction& function);

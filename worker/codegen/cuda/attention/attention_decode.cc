@@ -6,7 +6,7 @@
 #include "common/base/divide_up.h"
 #include "common/lowering/body/plain_read.h"
 #include "common/lowering/text/c_text.h"
-#include "common/schedule/decode_blocks.h"
+#include "common/schedule/attention/decode_blocks.h"
 #include "worker/codegen/cuda/attention/attention_rows.h"
 
 namespace worker {
@@ -14,7 +14,7 @@ namespace worker {
 using common::AttentionForm;
 using common::cat;
 using common::CodeValue;
-using common::DecodeTiling;
+using common::DecodeAttentionTiling;
 using common::DType;
 using common::Expr;
 using common::finish_body;
@@ -47,7 +47,7 @@ int64_t chunks_of(int64_t length, int64_t lanes) {
 // of keys are put together by one permutation of bytes a word.
 class DecodeAttention final : public CudaAttentionRows {
  public:
-  DecodeAttention(const HalfAttention& attention, const DecodeTiling& tiling)
+  DecodeAttention(const HalfAttention& attention, const DecodeAttentionTiling& tiling)
       : CudaAttentionRows(attention.body, attention.form, tiling.warps * 32, tiling.warps,
                           tiling.splits),
         keys_(common::attention_keys(form_, operands_)),
@@ -411,7 +411,7 @@ class DecodeAttention final : public CudaAttentionRows {
 }  // namespace
 
 Result<GpuFunction> emit_cuda_attention_decode(const HalfAttention& attention,
-                                               const DecodeTiling& tiling) {
+                                               const DecodeAttentionTiling& tiling) {
   LFARM_RETURN_IF_ERROR(common::verify(tiling, attention));
   LFARM_ASSIGN_OR_RETURN(GpuFunction function, DecodeAttention(attention, tiling).run());
   DecodeAttention beginning(attention, tiling);

@@ -5,12 +5,12 @@
 #include "common/base/result.h"
 #include "common/lowering/attention/half_attention.h"
 #include "common/lowering/loops/gpu_function.h"
-#include "common/schedule/attention/decode_tiling.h"
+#include "common/schedule/attention/decode_attention.h"
 
 namespace worker {
 
 // kInvalidInput for a tiling that does not fit.
 common::Result<common::GpuFunction> emit_cuda_attention_decode(
-    const common::HalfAttention& attention, const common::DecodeTiling& tiling);
+    const common::HalfAttention& attention, const common::DecodeAttentionTiling& tiling);
 
 }  // namespace worker

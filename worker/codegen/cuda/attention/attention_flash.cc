@@ -2,7 +2,7 @@
 
 #include "common/base/cat.h"
 #include "common/lowering/body/function_body.h"
-#include "common/schedule/flash_blocks.h"
+#include "common/schedule/attention/flash_blocks.h"
 #include "worker/codegen/cuda/attention/attention_scores.h"
 
 namespace worker {
@@ -11,7 +11,7 @@ using common::cat;
 using common::DType;
 using common::Expr;
 using common::finish_body;
-using common::FlashTiling;
+using common::FlashAttentionTiling;
 using common::GpuFunction;
 using common::HalfAttention;
 using common::Result;
@@ -21,7 +21,7 @@ namespace {
 // While a block of keys is multiplied the next one is copied, so that threads meet once a block.
 class FlashAttention final : public CudaAttentionScores {
  public:
-  FlashAttention(const HalfAttention& attention, const FlashTiling& tiling)
+  FlashAttention(const HalfAttention& attention, const FlashAttentionTiling& tiling)
       : CudaAttentionScores(attention, {tiling.rows, tiling.keys, tiling.tiles}),
         online_(tiling.online) {}
 
@@ -176,7 +176,7 @@ class FlashAttention final : public CudaAttentionScores {
 }  // namespace
 
 Result<GpuFunction> emit_cuda_attention_flash(const HalfAttention& attention,
-                                              const FlashTiling& tiling) {
+                                              const FlashAttentionTiling& tiling) {
   LFARM_RETURN_IF_ERROR(common::verify(tiling, attention));
   return FlashAttention(attention, tiling).run();
 }

@@ -4,7 +4,7 @@
 #include "common/base/result.h"
 #include "common/lowering/attention/half_attention.h"
 #include "common/lowering/loops/gpu_function.h"
-#include "common/schedule/attention/flash_tiling.h"
+#include "common/schedule/attention/flash_attention.h"
 
 namespace worker {
 
@@ -14,6 +14,6 @@ namespace worker {
 // Probabilities that the body does not round are multiplied in two parts. `attention` is as
 // tiled_attention() gives it. kInvalidInput for a tiling that does not fit.
 common::Result<common::GpuFunction> emit_cuda_attention_flash(
-    const common::HalfAttention& attention, const common::FlashTiling& tiling);
+    const common::HalfAttention& attention, const common::FlashAttentionTiling& tiling);
 
 }  // namespace worker

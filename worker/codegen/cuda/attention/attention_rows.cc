@@ -5,7 +5,7 @@
 #include "common/base/cat.h"
 #include "common/lowering/body/function_body.h"
 #include "common/lowering/text/c_text.h"
-#include "common/schedule/attention/skinny_tiling.h"
+#include "common/schedule/attention/skinny_attention.h"
 #include "worker/codegen/cuda/text/split.h"
 
 namespace worker {

@@ -12,7 +12,7 @@ using common::Expr;
 using common::GpuFunction;
 using common::Graph;
 using common::Result;
-using common::ThreadsTiling;
+using common::ThreadsAttentionTiling;
 
 namespace {
 
@@ -20,7 +20,7 @@ namespace {
 // values[key][column], with strides that keep vectors of four aligned and spread rows over banks.
 class SimtAttention final : public CudaAttentionBlock {
  public:
-  SimtAttention(const Graph& body, AttentionForm form, const ThreadsTiling& tiling)
+  SimtAttention(const Graph& body, AttentionForm form, const ThreadsAttentionTiling& tiling)
       : CudaAttentionBlock(body, std::move(form), tiling),
         fma_(product_.dtype == DType::kFloat64 ? "fma" : "fmaf") {}
 
@@ -131,7 +131,7 @@ class SimtAttention final : public CudaAttentionBlock {
 }  // namespace
 
 Result<GpuFunction> emit_cuda_attention_simt(const Graph& body, AttentionForm form,
-                                             const ThreadsTiling& tiling) {
+                                             const ThreadsAttentionTiling& tiling) {
   LFARM_RETURN_IF_ERROR(common::verify(tiling, body, form));
   return SimtAttention(body, std::move(form), tiling).run();
 }

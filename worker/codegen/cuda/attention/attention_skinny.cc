@@ -18,11 +18,11 @@ using common::Graph;
 using common::plain_read;
 using common::Result;
 using common::Scratch;
-using common::SkinnyTiling;
+using common::SkinnyAttentionTiling;
 
 namespace {
 
-constexpr int64_t kChunk = common::kSkinnyChunk;
+constexpr int64_t kChunk = common::kSkinnyAttentionChunk;
 
 // A group of threads walks through keys of its own and holds a chunk of every row's query and sum.
 // In the end the groups' sums are added as their greatest scores ask, and where blocks share the
@@ -31,7 +31,7 @@ constexpr int64_t kChunk = common::kSkinnyChunk;
 // for those of their rows.
 class SkinnyAttention final : public CudaAttentionRows {
  public:
-  SkinnyAttention(const Graph& body, AttentionForm form, const SkinnyTiling& tiling)
+  SkinnyAttention(const Graph& body, AttentionForm form, const SkinnyAttentionTiling& tiling)
       : CudaAttentionRows(body, std::move(form), tiling.threads, tiling.threads / tiling.group,
                           tiling.splits),
         group_(tiling.group),
@@ -317,7 +317,7 @@ class SkinnyAttention final : public CudaAttentionRows {
   }
 
   Operand keys_, values_;
-  int64_t group_, ahead_;  // see SkinnyTiling
+  int64_t group_, ahead_;  // see SkinnyAttentionTiling
   bool online_;
   bool waits_ = false;  // some of the blocks that share keys, for others
 };
@@ -325,7 +325,7 @@ class SkinnyAttention final : public CudaAttentionRows {
 }  // namespace
 
 Result<GpuFunction> emit_cuda_attention_skinny(const Graph& body, AttentionForm form,
-                                               const SkinnyTiling& tiling) {
+                                               const SkinnyAttentionTiling& tiling) {
   LFARM_RETURN_IF_ERROR(common::verify(tiling, body, form));
   return SkinnyAttention(body, std::move(form), tiling).run();
 }

@@ -4,13 +4,13 @@
 #include "common/base/result.h"
 #include "common/ir/hlir/attention_form.h"
 #include "common/lowering/loops/gpu_function.h"
-#include "common/schedule/attention/skinny_tiling.h"
+#include "common/schedule/attention/skinny_attention.h"
 
 namespace worker {
 
 // kInvalidInput for a tiling that does not fit.
-common::Result<common::GpuFunction> emit_cuda_attention_skinny(const common::Graph& body,
-                                                               common::AttentionForm form,
-                                                               const common::SkinnyTiling& tiling);
+common::Result<common::GpuFunction> emit_cuda_attention_skinny(
+    const common::Graph& body, common::AttentionForm form,
+    const common::SkinnyAttentionTiling& tiling);
 
 }  // namespace worker

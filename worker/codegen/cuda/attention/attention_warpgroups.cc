@@ -16,7 +16,7 @@ using common::Expr;
 using common::GpuFunction;
 using common::HalfAttention;
 using common::Result;
-using common::WarpgroupTiling;
+using common::WarpgroupAttentionTiling;
 
 namespace {
 
@@ -32,7 +32,7 @@ constexpr int64_t kStep = 16;  // of k, that one product takes
 // `empty` the warps that have multiplied them.
 class WarpgroupAttention final : public CudaAttentionScores {
  public:
-  WarpgroupAttention(const HalfAttention& attention, const WarpgroupTiling& tiling)
+  WarpgroupAttention(const HalfAttention& attention, const WarpgroupAttentionTiling& tiling)
       : CudaAttentionScores(attention, {tiling.rows, tiling.keys, 1}),
         groups_(tiling.rows / kGroupRows) {
     for (Panel* panel : {&queries_, &keys_, &values_}) panel->in_groups = true;
@@ -283,7 +283,7 @@ class WarpgroupAttention final : public CudaAttentionScores {
 }  // namespace
 
 Result<GpuFunction> emit_cuda_attention_warpgroups(const HalfAttention& attention,
-                                                   const WarpgroupTiling& tiling) {
+                                                   const WarpgroupAttentionTiling& tiling) {
   LFARM_RETURN_IF_ERROR(common::verify(tiling, attention));
   return WarpgroupAttention(attention, tiling).run();
 }

@@ -5,7 +5,7 @@
 #include "common/base/result.h"
 #include "common/lowering/attention/half_attention.h"
 #include "common/lowering/loops/gpu_function.h"
-#include "common/schedule/attention/flash_tiling.h"
+#include "common/schedule/attention/flash_attention.h"
 
 namespace worker {
 
@@ -18,6 +18,6 @@ namespace worker {
 // Rows are normalised after the product. `attention` is as tiled_attention() gives it.
 // kInvalidInput for a tiling that does not fit.
 common::Result<common::GpuFunction> emit_cuda_attention_warpgroups(
-    const common::HalfAttention& attention, const common::WarpgroupTiling& tiling);
+    const common::HalfAttention& attention, const common::WarpgroupAttentionTiling& tiling);
 
 }  // namespace worker

@@ -1,4 +1,4 @@
-#include "common/schedule/attention/flash_tiling.h"
+#include "common/schedule/attention/flash_attention.h"
 
 #include <algorithm>
 
@@ -6,7 +6,7 @@
 #include "common/ir/llir/wrong_tiling.h"
 #include "common/lowering/attention/attention_operands.h"
 #include "common/lowering/attention/attention_reads.h"
-#include "common/schedule/flash_blocks.h"
+#include "common/schedule/attention/flash_blocks.h"
 
 namespace common {
 namespace {
@@ -92,8 +92,9 @@ std::optional<HalfAttention> tiled_attention(const HalfAttention& attention, boo
   return tiled;
 }
 
-std::optional<Tiling> choose_flash_tiling(const HalfAttention& attention, const Schedule& schedule,
-                                          int64_t processors, bool may_group) {
+std::optional<Tiling> choose_flash_attention(const HalfAttention& attention,
+                                             const Schedule& schedule, int64_t processors,
+                                             bool may_group) {
   auto given = [&](std::string_view name) {
     return schedule_value(schedule, Template::kAttention, name);
   };
@@ -110,17 +111,18 @@ std::optional<Tiling> choose_flash_tiling(const HalfAttention& attention, const 
   auto blocks = flash_blocks(shape, wish, processors);
   if (blocks && blocks->warpgroups) {
     if (may_be_grouped(a, blocks->keys)) {
-      return to_tiling(WarpgroupTiling{blocks->rows, blocks->keys, one_label, rounds_first});
+      return to_tiling(
+          WarpgroupAttentionTiling{blocks->rows, blocks->keys, one_label, rounds_first});
     }
     shape.warpgroups = false;
     blocks = flash_blocks(shape, wish, processors);
   }
   if (!blocks) return std::nullopt;
-  return to_tiling(
-      FlashTiling{blocks->rows, blocks->keys, blocks->tiles(), one_label, online, rounds_first});
+  return to_tiling(FlashAttentionTiling{blocks->rows, blocks->keys, blocks->tiles(), one_label,
+                                        online, rounds_first});
 }
 
-Status verify(const FlashTiling& t, const HalfAttention& a) {
+Status verify(const FlashAttentionTiling& t, const HalfAttention& a) {
   LFARM_RETURN_IF_ERROR(verify_rows(t, a, t.online));
   // Keys are multiplied 16 at a time; a warp's lanes find the limits of 32 rows, a block's first
   // four warps those of all.
@@ -135,7 +137,7 @@ Status verify(const FlashTiling& t, const HalfAttention& a) {
   return {};
 }
 
-Status verify(const WarpgroupTiling& t, const HalfAttention& a) {
+Status verify(const WarpgroupAttentionTiling& t, const HalfAttention& a) {
   LFARM_RETURN_IF_ERROR(verify_rows(t, a, true));
   if (t.rows < kGroupRows || t.rows % kGroupRows != 0 || t.rows > kGroupRows * kGroupsMax ||
       !contains(kGroupKeys, t.keys)) {

@@ -1,4 +1,4 @@
-#include "common/schedule/attention/skinny_tiling.h"
+#include "common/schedule/attention/skinny_attention.h"
 
 #include <algorithm>
 #include <bit>
@@ -21,37 +21,39 @@ bool is_skinny(const Graph& body, const AttentionForm& form) {
   const Expr rows = form.size(form.rows);
   return body.node(form.product).dtype == DType::kFloat32 && rows.is_constant() &&
          rows.constant() >= 1 && rows.constant() <= kFewRows &&
-         attention_depth(body, form) % kSkinnyChunk == 0 &&
-         form.size(form.columns).constant() % kSkinnyChunk == 0 &&
-         longest_row(body, form) <= kSkinnyChunk * kWarp;
+         attention_depth(body, form) % kSkinnyAttentionChunk == 0 &&
+         form.size(form.columns).constant() % kSkinnyAttentionChunk == 0 &&
+         longest_row(body, form) <= kSkinnyAttentionChunk * kWarp;
 }
 
 }  // namespace
 
-std::optional<SkinnyTiling> choose_skinny_tiling(const Graph& body, const AttentionForm& form,
-                                                 const Schedule& schedule, int64_t processors) {
+std::optional<SkinnyAttentionTiling> choose_skinny_attention(const Graph& body,
+                                                             const AttentionForm& form,
+                                                             const Schedule& schedule,
+                                                             int64_t processors) {
   if (!is_skinny(body, form)) return std::nullopt;
   auto given = [&](std::string_view name) {
     return schedule_value(schedule, Template::kAttention, name);
   };
-  SkinnyTiling t;
+  SkinnyAttentionTiling t;
   t.online = form.weights.scales_rows && given("online") != 0;
   // Registers for more rows than these leave room for fewer threads.
   t.threads = form.size(form.rows).constant() <= 2 ? 512 : 256;
-  while (t.group * kSkinnyChunk < longest_row(body, form)) t.group *= 2;
+  while (t.group * kSkinnyAttentionChunk < longest_row(body, form)) t.group *= 2;
   t.splits = gpu_splits(form.size(form.batch), form.size({form.key}), t.threads / t.group * t.ahead,
                         given("splits"), body.symbols, processors);
   return t;
 }
 
-Status verify(const SkinnyTiling& t, const Graph& body, const AttentionForm& form) {
+Status verify(const SkinnyAttentionTiling& t, const Graph& body, const AttentionForm& form) {
   if (!is_skinny(body, form)) return wrong_tiling(t, "a group cannot hold the attention's rows");
   if (t.threads < kWarp || t.threads > kThreadsMax || t.threads % kWarp != 0) {
     return wrong_tiling(t, "threads make no block");
   }
   // Groups exchange what they have within a warp.
   if (t.group > kWarp || !std::has_single_bit(static_cast<uint64_t>(t.group)) ||
-      t.group * kSkinnyChunk < longest_row(body, form)) {
+      t.group * kSkinnyAttentionChunk < longest_row(body, form)) {
     return wrong_tiling(t, "a group does not hold a row");
   }
   if (t.ahead < 1 || t.ahead > kAheadMax) return wrong_tiling(t, "keys exceed the registers");

@@ -9,7 +9,7 @@
 
 namespace common {
 
-struct ThreadsTiling {
+struct ThreadsAttentionTiling {
   static constexpr std::string_view kForm = "attention_threads";
   int64_t rows = 64, keys = 64;  // of a block, of which the keys are those of a step
   // Rows are normalised after the product; otherwise scores are computed twice.
@@ -24,7 +24,7 @@ struct ThreadsTiling {
 };
 
 // What follows from a tiling: elements, and bytes of shared memory.
-struct ThreadsSizes {
+struct ThreadsAttentionSizes {
   int64_t depth = 1, width = 1;  // of a query, of a value
   int64_t depth_padded = 4, depth_stride = 4;
   int64_t width_padded = 16;  // of a row of values, and of results while they are stored
@@ -36,15 +36,17 @@ struct ThreadsSizes {
 inline constexpr int64_t kAttentionThreads = 128;
 inline constexpr int64_t kScoreColumns = 8, kScoreRows = kAttentionThreads / kScoreColumns;
 inline constexpr int64_t kProductColumns = 16, kProductRows = kAttentionThreads / kProductColumns;
-ThreadsSizes threads_sizes(const ThreadsTiling& tiling, const Graph& body,
-                           const AttentionForm& form);
+ThreadsAttentionSizes threads_attention_sizes(const ThreadsAttentionTiling& tiling,
+                                              const Graph& body, const AttentionForm& form);
 
 // `form` is that of `body`. Of the schedule: block_rows, block_keys and online, where they fit.
 // Empty where rows, keys and values do not fit into shared memory.
-std::optional<ThreadsTiling> choose_threads_tiling(const Graph& body, const AttentionForm& form,
-                                                   const Schedule& schedule, int64_t processors);
+std::optional<ThreadsAttentionTiling> choose_threads_attention(const Graph& body,
+                                                               const AttentionForm& form,
+                                                               const Schedule& schedule,
+                                                               int64_t processors);
 
 // kInvalidInput says what does not fit the attention or a block.
-Status verify(const ThreadsTiling& tiling, const Graph& body, const AttentionForm& form);
+Status verify(const ThreadsAttentionTiling& tiling, const Graph& body, const AttentionForm& form);
 
 }  // namespace common

@@ -12,9 +12,9 @@ namespace common {
 // At most so many rows share what is read of keys and values.
 inline constexpr int64_t kFewRows = 8;
 // Elements of a query, key or value that a thread holds.
-inline constexpr int64_t kSkinnyChunk = 8;
+inline constexpr int64_t kSkinnyAttentionChunk = 8;
 
-struct SkinnyTiling {
+struct SkinnyAttentionTiling {
   static constexpr std::string_view kForm = "attention_skinny";
   int64_t threads = 512;  // of a block
   int64_t group = 1;      // threads that share a key
@@ -37,11 +37,13 @@ struct SkinnyTiling {
 // and online, where they fit. Empty unless it is an attention in float32 of so few rows (a
 // constant) for each of its keys and values, and these of so few elements, that a group of threads
 // can hold them all.
-std::optional<SkinnyTiling> choose_skinny_tiling(const Graph& body, const AttentionForm& form,
-                                                 const Schedule& schedule, int64_t processors);
+std::optional<SkinnyAttentionTiling> choose_skinny_attention(const Graph& body,
+                                                             const AttentionForm& form,
+                                                             const Schedule& schedule,
+                                                             int64_t processors);
 
 // kInvalidInput says what does not fit the attention or a block.
-Status verify(const SkinnyTiling& tiling, const Graph& body, const AttentionForm& form);
+Status verify(const SkinnyAttentionTiling& tiling, const Graph& body, const AttentionForm& form);
 
 // Bytes of shared memory in which a block of few rows keeps its `parts` and merges those of
 // `splits` blocks: sums, greatest scores and totals.

@@ -9,7 +9,7 @@
 
 namespace common {
 
-struct DecodeTiling {
+struct DecodeAttentionTiling {
   static constexpr std::string_view kForm = "attention_decode";
   int64_t warps = 4;   // of a block, each with keys of its own
   int64_t splits = 1;  // blocks that share the keys; the last of them merges their parts
@@ -27,10 +27,11 @@ struct DecodeTiling {
 // Of the schedule: block_keys and splits, where they fit. Empty unless one pass can compute it: up
 // to eight rows, which may be normalised after the product, of half-precision queries and keys and
 // bfloat16 values, in rows of whole 16 bytes.
-std::optional<DecodeTiling> choose_decode_tiling(const HalfAttention& attention,
-                                                 const Schedule& schedule, int64_t processors);
+std::optional<DecodeAttentionTiling> choose_decode_attention(const HalfAttention& attention,
+                                                             const Schedule& schedule,
+                                                             int64_t processors);
 
 // kInvalidInput says what does not fit the attention or a block.
-Status verify(const DecodeTiling& tiling, const HalfAttention& attention);
+Status verify(const DecodeAttentionTiling& tiling, const HalfAttention& attention);
 
 }  // namespace common

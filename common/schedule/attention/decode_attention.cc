@@ -1,4 +1,4 @@
-#include "common/schedule/attention/decode_tiling.h"
+#include "common/schedule/attention/decode_attention.h"
 
 #include <algorithm>
 
@@ -8,8 +8,8 @@
 #include "common/ir/llir/wrong_tiling.h"
 #include "common/lowering/attention/attention_operands.h"
 #include "common/lowering/attention/attention_reads.h"
-#include "common/schedule/attention/skinny_tiling.h"
-#include "common/schedule/decode_blocks.h"
+#include "common/schedule/attention/decode_blocks.h"
+#include "common/schedule/attention/skinny_attention.h"
 #include "common/schedule/gpu_splits.h"
 
 namespace common {
@@ -63,19 +63,20 @@ DecodeBlocks blocks_of(const HalfAttention& a, const Schedule& schedule, int64_t
 
 }  // namespace
 
-std::optional<DecodeTiling> choose_decode_tiling(const HalfAttention& a, const Schedule& schedule,
-                                                 int64_t processors) {
+std::optional<DecodeAttentionTiling> choose_decode_attention(const HalfAttention& a,
+                                                             const Schedule& schedule,
+                                                             int64_t processors) {
   if (schedule_value(schedule, Template::kAttention, "online") == 0 || !is_decode(a)) return {};
   const DecodeBlocks blocks = blocks_of(a, schedule, processors);
   const Expr keys = a.form.size({a.form.key});
   const int64_t step = blocks.splits * blocks.warps * kDecodeWarpKeys;
-  DecodeTiling t{blocks.warps, blocks.splits};
+  DecodeAttentionTiling t{blocks.warps, blocks.splits};
   t.reads_masks = may_read_masks(a.form) &&
                   (!keys.is_constant() || divide_up(keys.constant(), step) >= kStepsToFind);
   return t;
 }
 
-Status verify(const DecodeTiling& t, const HalfAttention& a) {
+Status verify(const DecodeAttentionTiling& t, const HalfAttention& a) {
   if (!is_decode(a)) return wrong_tiling(t, "one pass does not compute the attention");
   if (t.warps < 1 || t.warps > kWarpsMax) return wrong_tiling(t, "warps make no block");
   if (t.splits < 1 ||

@@ -1,4 +1,4 @@
-#include "common/schedule/flash_blocks.h"
+#include "common/schedule/attention/flash_blocks.h"
 
 #include <algorithm>
 

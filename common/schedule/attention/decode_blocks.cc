@@ -1,4 +1,4 @@
-#include "common/schedule/decode_blocks.h"
+#include "common/schedule/attention/decode_blocks.h"
 
 #include <algorithm>
 

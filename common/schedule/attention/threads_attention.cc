@@ -1,4 +1,4 @@
-#include "common/schedule/attention/threads_tiling.h"
+#include "common/schedule/attention/threads_attention.h"
 
 #include <algorithm>
 
@@ -17,8 +17,8 @@ constexpr int64_t kAccumulatorsMax = 64;  // of the product, a thread
 
 int64_t round_up(int64_t value, int64_t step) { return divide_up(value, step) * step; }
 
-bool fits(const ThreadsTiling& t, const Graph& body, const AttentionForm& form) {
-  const ThreadsSizes z = threads_sizes(t, body, form);
+bool fits(const ThreadsAttentionTiling& t, const Graph& body, const AttentionForm& form) {
+  const ThreadsAttentionSizes z = threads_attention_sizes(t, body, form);
   return t.rows / kProductRows * (z.width_padded / kProductColumns) <= kAccumulatorsMax &&
          z.shared_bytes <= kGpuSharedBytesMax;
 }
@@ -26,9 +26,10 @@ bool fits(const ThreadsTiling& t, const Graph& body, const AttentionForm& form) 
 }  // namespace
 
 // Strides keep vectors of four aligned and spread rows over banks.
-ThreadsSizes threads_sizes(const ThreadsTiling& t, const Graph& body, const AttentionForm& form) {
+ThreadsAttentionSizes threads_attention_sizes(const ThreadsAttentionTiling& t, const Graph& body,
+                                              const AttentionForm& form) {
   const int64_t element = dtype_size(body.node(form.product).dtype);
-  ThreadsSizes z;
+  ThreadsAttentionSizes z;
   z.depth = attention_depth(body, form);
   z.width = form.size(form.columns).constant();
   z.depth_padded = round_up(z.depth, 4);
@@ -44,8 +45,10 @@ ThreadsSizes threads_sizes(const ThreadsTiling& t, const Graph& body, const Atte
   return z;
 }
 
-std::optional<ThreadsTiling> choose_threads_tiling(const Graph& body, const AttentionForm& form,
-                                                   const Schedule& schedule, int64_t processors) {
+std::optional<ThreadsAttentionTiling> choose_threads_attention(const Graph& body,
+                                                               const AttentionForm& form,
+                                                               const Schedule& schedule,
+                                                               int64_t processors) {
   auto given = [&](std::string_view name) {
     return schedule_value(schedule, Template::kAttention, name);
   };
@@ -59,7 +62,7 @@ std::optional<ThreadsTiling> choose_threads_tiling(const Graph& body, const Atte
   const int64_t keys_max = given("block_keys") != 0 ? given("block_keys") : kKeysMax;
   for (int64_t tall : kRows) {
     for (int64_t keys : kKeys) {
-      ThreadsTiling t{tall, keys, form.weights.scales_rows && given("online") != 0};
+      ThreadsAttentionTiling t{tall, keys, form.weights.scales_rows && given("online") != 0};
       // Fewer rows with many keys leave threads few products for what they read.
       bool is_even = keys == kKeysMin || tall == kRowsMax;
       if (tall <= most && keys <= keys_max && is_even && fits(t, body, form)) return t;
@@ -68,7 +71,7 @@ std::optional<ThreadsTiling> choose_threads_tiling(const Graph& body, const Atte
   return std::nullopt;
 }
 
-Status verify(const ThreadsTiling& t, const Graph& body, const AttentionForm& form) {
+Status verify(const ThreadsAttentionTiling& t, const Graph& body, const AttentionForm& form) {
   if (!contains(kRows, t.rows) || !contains(kKeys, t.keys)) {
     return wrong_tiling(t, "threads do not share such a block");
   }

@@ -10,7 +10,7 @@
 namespace common {
 
 // After FlashAttention-2: warps multiply 16 rows or several times as many.
-struct FlashTiling {
+struct FlashAttentionTiling {
   static constexpr std::string_view kForm = "attention_flash";
   int64_t rows = 64, keys = 64;  // of a block, of which the keys are those of a step
   int64_t tiles = 1;             // of 16 rows that a warp has
@@ -32,7 +32,7 @@ struct FlashTiling {
 
 // After FlashAttention-3, for GPUs whose warpgroups multiply: of 64 rows each, and the copy engine
 // brings keys and values. Rows are normalised after the product.
-struct WarpgroupTiling {
+struct WarpgroupAttentionTiling {
   static constexpr std::string_view kForm = "attention_warpgroups";
   int64_t rows = 64, keys = 64;
   bool one_label = false;
@@ -60,11 +60,12 @@ std::optional<HalfAttention> tiled_attention(const HalfAttention& attention, boo
 // `online` = 0 normalises probabilities before the product; else those that the body rounds are
 // rounded first. Warpgroups only if `may_group`. Empty where a row does not fit into registers and
 // shared memory, or there are more than 2^30 keys or rows.
-std::optional<Tiling> choose_flash_tiling(const HalfAttention& attention, const Schedule& schedule,
-                                          int64_t processors, bool may_group);
+std::optional<Tiling> choose_flash_attention(const HalfAttention& attention,
+                                             const Schedule& schedule, int64_t processors,
+                                             bool may_group);
 
 // `attention` is as tiled_attention() gives it. kInvalidInput says what does not fit it or a block.
-Status verify(const FlashTiling& tiling, const HalfAttention& attention);
-Status verify(const WarpgroupTiling& tiling, const HalfAttention& attention);
+Status verify(const FlashAttentionTiling& tiling, const HalfAttention& attention);
+Status verify(const WarpgroupAttentionTiling& tiling, const HalfAttention& attention);
 
 }  // namespace common
