@@ -47,9 +47,6 @@ constexpr int64_t kStreamBytes = 1 << 20;  // the least input that is worth a pr
 // Of the second cache, what the blocks that are there at first ask for together before they wait.
 constexpr double kEarlyCacheShare = 0.25;
 constexpr double kTie = 0.02, kIssueTie = 0.1;
-// Of waves that idle by more than this share. Compilers take up to a tenth fewer registers than are
-// expected, so that more blocks may be there at once.
-constexpr double kIdleMost = 0.15, kIdleTie = 0.3, kFewerRegisters = 0.9;
 // Sectors that are asked for twice, or for half of what they hold, take more than their share.
 constexpr double kSectorTie = 0.15;
 constexpr double kNever = std::numeric_limits<double>::infinity();
@@ -556,13 +553,6 @@ std::set<NodeId> window_reductions(const Graph& body) {
   return windows;
 }
 
-// The share of waves that idles, by the registers that are expected or by fewer.
-double idle_share(GpuKernelFacts facts, const GpuMachine& machine) {
-  double efficiency = gpu_kernel_time(facts, machine).wave_efficiency;
-  facts.registers *= kFewerRegisters;
-  return 1 - std::min(efficiency, gpu_kernel_time(facts, machine).wave_efficiency);
-}
-
 }  // namespace
 
 double nest_preference_ns(const std::vector<GpuKernelFacts>& facts,
@@ -570,9 +560,8 @@ double nest_preference_ns(const std::vector<GpuKernelFacts>& facts,
   double sum = 0;
   for (size_t k = 0; k < sizes.size(); ++k) {
     GpuKernelTime time = gpu_kernel_time(facts[k], machine);
-    const double idle = idle_share(facts[k], machine);
-    const double idle_price = kTie * idle + kIdleTie * std::max(0.0, idle - kIdleMost);
-    sum += sizes[k].weight * (time.total_ns * (1 + idle_price) + kIssueTie * time.issue_ns +
+    double idle = 1 - time.wave_efficiency;
+    sum += sizes[k].weight * (time.total_ns * (1 + kTie * idle) + kIssueTie * time.issue_ns +
                               kTie * time.latency_ns + kSectorTie * time.l2_ns);
   }
   return sum;
