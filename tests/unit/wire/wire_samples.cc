@@ -71,7 +71,7 @@ Kernel horizontal_kernel() {
   sums.reductions.walked = {1};
   each.groups.resize(1);
   sums.groups.resize(1);
-  return {Template::kHorizontal, {}, b.finish(), {}, {}, {each, sums}};
+  return {Template::kHorizontal, {}, b.finish(), {}, {each, sums}};
 }
 
 // A template's, with sizes of all kinds.
