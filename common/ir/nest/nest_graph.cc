@@ -154,6 +154,12 @@ class NestGraphBuilder {
     const DType dtype = graph_.node(x).dtype;
     return add({Op::kReduce, dtype, std::move(shape), {x}, ReduceAttr{op, std::move(axes)}});
   }
+  NodeId cast(NodeId x, DType dtype) {
+    const Node& node = graph_.node(x);
+    if (node.dtype == dtype) return x;
+    Shape shape = node.shape;
+    return add({Op::kCast, dtype, std::move(shape), {x}, {}});
+  }
   Node copy(NodeId id) const {
     Node node = body_.node(id);
     for (NodeId& operand : node.operands) operand = node_of_[static_cast<size_t>(operand)];
@@ -211,7 +217,10 @@ class NestGraphBuilder {
       view_of_parts.index.push_back(mod(floor_div(step, below), shape[d]));
     }
     NodeId x = view(node_of_[static_cast<size_t>(node.operands[0])], std::move(view_of_parts));
-    return reduce(reduction.op, reduce(reduction.op, x, {kept, kept + 2}), {kept});
+    // Parts are not rounded to half precision.
+    x = cast(x, is_half(node.dtype) ? DType::kFloat32 : node.dtype);
+    return cast(reduce(reduction.op, reduce(reduction.op, x, {kept, kept + 2}), {kept}),
+                node.dtype);
   }
 
   const Graph& body_;

@@ -73,7 +73,8 @@ Status verify(const AttentionTiling& t, const Graph& body, const AttentionForm& 
     return wrong("scores are no register tile");
   }
   // They are written out, and all rows are of one unit.
-  if (t.dots && !(rows.is_constant(t.rows) && t.rows <= kAttentionSkinnyRows)) {
+  const bool is_one_unit = rows.is_constant() && std::max<int64_t>(1, rows.constant()) == t.rows;
+  if (t.dots && !(is_one_unit && t.rows <= kAttentionSkinnyRows)) {
     return wrong("dot products are for one unit of few rows");
   }
   if (t.online && !form.weights.scales_rows) {

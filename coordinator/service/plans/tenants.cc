@@ -17,14 +17,11 @@ constexpr int64_t kHours = 24;
 
 int64_t hour_of(int64_t wall_ns) { return wall_ns / kHourNs; }
 
-// A clock that was set back must not keep what is charged for ever.
-bool is_recent(int64_t hour, int64_t now_hour) {
-  return hour > now_hour - kHours && hour <= now_hour + 1;
-}
-
 void forget_old(TenantUsage& usage, int64_t now_hour) {
-  std::erase_if(usage.hours,
-                [now_hour](const auto& entry) { return !is_recent(entry.first, now_hour); });
+  std::erase_if(usage.hours, [now_hour](const auto& entry) {
+    // A clock that was set back must not keep what is charged for ever.
+    return entry.first <= now_hour - kHours || entry.first > now_hour + 1;
+  });
 }
 
 }  // namespace
@@ -79,15 +76,16 @@ const TenantUsage& Tenants::usage(const std::string& tenant) const {
   return found == usage_.end() ? kNone : found->second;
 }
 
-uint64_t Tenants::used_ms(const std::string& tenant, int64_t wall_ns) const {
+uint64_t Tenants::used_ms(const std::string& tenant, int64_t wall_ns) {
+  auto found = usage_.find(tenant);
+  if (found == usage_.end()) return 0;
+  forget_old(found->second, hour_of(wall_ns));
   uint64_t sum = 0;
-  for (const auto& [hour, ms] : usage(tenant).hours) {
-    if (is_recent(hour, hour_of(wall_ns))) sum += ms;
-  }
+  for (const auto& [hour, ms] : found->second.hours) sum += ms;
   return sum;
 }
 
-std::string Tenants::exhausted(const std::string& tenant, int64_t wall_ns) const {
+std::string Tenants::exhausted(const std::string& tenant, int64_t wall_ns) {
   int64_t quota_s = policy(tenant).quota_s;
   if (quota_s == 0) return {};
   uint64_t used = used_ms(tenant, wall_ns);

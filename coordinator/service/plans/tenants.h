@@ -34,10 +34,10 @@ class Tenants {
   void note_hit(const std::string& tenant, uint64_t saved_ms);
   // What a search need not find out again.
   void note_saved(const std::string& tenant, uint64_t saved_ms);
-  // Of the last 24 hours, to the hour.
-  uint64_t used_ms(const std::string& tenant, int64_t wall_ns) const;
+  // Of the last 24 hours, to the hour. What is older is forgotten, wherever the clock goes later.
+  uint64_t used_ms(const std::string& tenant, int64_t wall_ns);
   // Why the tenant gets no workers now; empty while it does.
-  std::string exhausted(const std::string& tenant, int64_t wall_ns) const;
+  std::string exhausted(const std::string& tenant, int64_t wall_ns);
   // What another replica has written of tenants' usage: of each number the larger one holds.
   void adopt(const std::map<std::string, TenantUsage>& usages);
   // What is to be written for usage to last: of all tenants whose usage has changed since.

@@ -24,8 +24,8 @@ class NvrtcRunner final : public KernelRunner {
  public:
   // Without a target for all of them, and with the instructions that all have.
   explicit NvrtcRunner(const std::string& target)
-      : target_{target.empty() ? "cuda-sm_80" : target}, generator_(target_) {
-    if (!target.empty()) architectures_ = {target.substr(std::string("cuda-").size())};
+      : target_{target.starts_with("cuda-") ? target : "cuda-sm_80"}, generator_(target_) {
+    if (target.starts_with("cuda-")) architectures_ = {target.substr(std::string("cuda-").size())};
     auto nvrtc = common::Nvrtc::open();
     if (nvrtc.ok()) {
       nvrtc_ = *nvrtc;
