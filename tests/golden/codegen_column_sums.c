@@ -1,5 +1,5 @@
 // units 8, scratch 0
-void lf_c1f7b53907b948dc(void* const* restrict buffers, const int64_t* restrict symbols, int64_t begin, int64_t end, void* restrict scratch) {
+void lf_168cc8366dec862a(void* const* restrict buffers, const int64_t* restrict symbols, int64_t begin, int64_t end, void* restrict scratch) {
   const float* restrict const in0 = __builtin_assume_aligned(buffers[0], 64);
   float* restrict const out0 = __builtin_assume_aligned(buffers[1], 64);
   for (int64_t i0 = begin; i0 < end; ++i0) {

@@ -1,5 +1,5 @@
 // units s0, scratch 0
-void lf_fabcf2e929240d66(void* const* restrict buffers, const int64_t* restrict symbols, int64_t begin, int64_t end, void* restrict scratch) {
+void lf_eb5ff17ed88d550d(void* const* restrict buffers, const int64_t* restrict symbols, int64_t begin, int64_t end, void* restrict scratch) {
   const int64_t s0 = symbols[0];
   const float* restrict const in0 = __builtin_assume_aligned(buffers[0], 64);
   const float* restrict const in1 = __builtin_assume_aligned(buffers[1], 64);

@@ -1,5 +1,5 @@
 // units 1536, scratch 512
-void lf_ddcba7d0b8409663(void* const* restrict buffers, const int64_t* restrict symbols, int64_t begin, int64_t end, void* restrict scratch) {
+void lf_b41bc756f2f3e013(void* const* restrict buffers, const int64_t* restrict symbols, int64_t begin, int64_t end, void* restrict scratch) {
   const uint16_t* restrict const in0 = __builtin_assume_aligned(buffers[0], 64);
   uint16_t* restrict const out0 = __builtin_assume_aligned(buffers[1], 64);
   float* restrict const row3 = __builtin_assume_aligned((char*)scratch + 0, 64);

@@ -49,12 +49,14 @@ def test_levels_are_those_of_torch_logs(text, level):
 
 def test_components_are_chosen(fixture, tmp_path):
     model = fixture("mlp") / "model.pt2"
-    assert errors_of("", model, tmp_path) == ""
+    warning = errors_of("", model, tmp_path)
+    assert warning.count("\n") == 1
+    assert "warning a graph runs without a plan for now: no farm runs on" in warning
     assert "the farm is asked for a plan" in errors_of("session", model, tmp_path)
     assert errors_of("-session,worker", model, tmp_path) == ""
 
 
 def test_unknown_components_are_answered_with_the_known(fixture, tmp_path):
     said = errors_of("sesion", fixture("mlp") / "model.pt2", tmp_path)
-    assert said.count("\n") == 1
+    assert said.count("no component") == 1
     assert "no component is called 'sesion'; known are all, dynamo, farm, session" in said

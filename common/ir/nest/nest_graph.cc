@@ -217,8 +217,8 @@ class NestGraphBuilder {
       view_of_parts.index.push_back(mod(floor_div(step, below), shape[d]));
     }
     NodeId x = view(node_of_[static_cast<size_t>(node.operands[0])], std::move(view_of_parts));
-    // Parts are not rounded to half precision.
-    x = cast(x, is_half(node.dtype) ? DType::kFloat32 : node.dtype);
+    // A sum is rounded once, as the interpreter's sums are: parts are not.
+    x = cast(x, DType::kFloat64);
     return cast(reduce(reduction.op, reduce(reduction.op, x, {kept, kept + 2}), {kept}),
                 node.dtype);
   }
