@@ -1,5 +1,7 @@
 #include "worker/codegen/c/attention_sizes.h"
 
+#include "common/lowering/attention/attention_operands.h"
+
 namespace worker {
 
 using common::AttentionForm;
