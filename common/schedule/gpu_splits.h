@@ -9,7 +9,7 @@
 
 namespace common {
 
-// So many blocks may share a result of so many steps, `step` of which are the least for a block.
+// The most blocks that may share a result of `length` steps, each with at least `step` of them.
 int64_t gpu_splits_max(const Expr& length, int64_t step);
 // How many blocks should share each of `units` results that take `length` steps, `step` of which
 // are the least for a block: `wanted` where it is not 0, otherwise as many as fill a GPU of so many

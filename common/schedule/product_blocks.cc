@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "common/base/divide_up.h"
+#include "common/cost/gpu_shared_memory.h"
 
 namespace common {
 namespace {
@@ -20,7 +21,7 @@ constexpr int64_t kSplits[] = {1, 2, 4, 8, 16, 32};
 constexpr int64_t kStagesLeast = 2;  // where there are as many steps
 constexpr int64_t kPartSteps = 4;    // of a block that shares a k, at least
 constexpr int64_t kStepDepth = 64, kGroupRows = 64, kGroupThreads = 128, kWarpRows = 16;
-constexpr double kHalf = 2, kWarp = 32, kSharedBytes = 227 * 1024;
+constexpr double kHalf = 2, kWarp = 32;
 // Of a multiprocessor, and of a thread beside its sums: without patches and with them, where two
 // steps of the left operand are in registers.
 constexpr int64_t kRegisters = 65536, kOtherRegisters = 40, kPatchRegisters = 80, kThreads = 2048;
@@ -79,7 +80,7 @@ int64_t registers_of(const ProductBlock& block) {
 
 // Whether a multiprocessor has room for one.
 bool has_room(const ProductBlock& block) {
-  return shared_bytes(block) <= kSharedBytes &&
+  return shared_bytes(block) <= kHopperSharedBytesMax &&
          threads_of(block) * registers_of(block) <= kRegisters;
 }
 
@@ -249,7 +250,7 @@ int64_t patch_pixels(const WindowGrid& grid, int64_t taps, int64_t rows) {
 
 int64_t resident_products(const ProductBlock& block) {
   const int64_t threads = threads_of(block);
-  const auto by_memory = static_cast<int64_t>(kSharedBytes / shared_bytes(block));
+  const auto by_memory = static_cast<int64_t>(kHopperSharedBytesMax / shared_bytes(block));
   return std::max<int64_t>(
       1, std::min({by_memory, kRegisters / (threads * registers_of(block)), kThreads / threads}));
 }

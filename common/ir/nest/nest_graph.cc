@@ -3,7 +3,7 @@
 #include <limits>
 #include <utility>
 
-#include "common/ir/expr/index.h"
+#include "common/base/contains.h"
 #include "common/ir/nest/output_groups.h"
 
 namespace common {
@@ -148,8 +148,7 @@ class NestGraphBuilder {
   NodeId reduce(ReduceOp op, NodeId x, std::vector<int> axes) {
     Shape shape;
     for (size_t d = 0; d < graph_.node(x).shape.size(); ++d) {
-      bool is_kept = std::find(axes.begin(), axes.end(), static_cast<int>(d)) == axes.end();
-      if (is_kept) shape.push_back(graph_.node(x).shape[d]);
+      if (!contains(axes, static_cast<int>(d))) shape.push_back(graph_.node(x).shape[d]);
     }
     const DType dtype = graph_.node(x).dtype;
     return add({Op::kReduce, dtype, std::move(shape), {x}, ReduceAttr{op, std::move(axes)}});
@@ -207,9 +206,7 @@ class NestGraphBuilder {
     Expr below = steps;
     int next = 0;
     for (size_t d = 0; d < shape.size(); ++d) {
-      bool is_reduced = std::find(reduction.axes.begin(), reduction.axes.end(),
-                                  static_cast<int>(d)) != reduction.axes.end();
-      if (!is_reduced) {
+      if (!contains(reduction.axes, static_cast<int>(d))) {
         view_of_parts.index.push_back(Expr::index(next++));
         continue;
       }

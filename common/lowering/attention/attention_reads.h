@@ -37,8 +37,8 @@ struct AttentionTrial {
 
 // Elements of 16 bytes of a half type.
 inline constexpr int64_t kHalfChunk = 8;
-// Whether runs of so many elements of an operand's rows lie side by side in an input, whatever the
-// labels are.
+// Whether each run of `run` elements of an operand's rows, from every multiple of `run` on, is
+// contiguous in an input.
 bool lies_in_runs(const Graph& body, const AttentionForm& form, const AttentionOperand& x,
                   int64_t run);
 

@@ -18,8 +18,8 @@ namespace {
 constexpr int64_t kWidthMax = 256;
 constexpr int64_t kDecodeKeysMax = 1 << 30;  // counted in 32 bits
 constexpr int64_t kWarpsMax = 16;
-// A block asks masks which of the keys are visible where it has so many steps: the answer takes as
-// long as a step.
+// The least steps of a block for which it scans the masks for visible keys: the scan takes as long
+// as one step.
 constexpr int64_t kStepsToFind = 4;
 
 bool is_decode(const HalfAttention& a) {

@@ -49,7 +49,7 @@ FlashShape shape_of(const HalfAttention& a, bool online) {
   return shape;
 }
 
-// Whether warpgroups compute it, with boxes of so many keys.
+// Whether warpgroups can compute the attention, with tensor maps whose boxes hold `keys` keys.
 bool may_be_grouped(const HalfAttention& a, int64_t keys) {
   CodeWriter writer(a.body.symbols);
   AttentionOperands operands(a.body, a.form, writer);
@@ -66,7 +66,7 @@ template <class T>
 Status verify_rows(const T& t, const HalfAttention& a, bool online) {
   if (!is_counted(a)) return wrong_tiling(t, "other types, no rows or too many keys");
   if (online && !a.form.weights.scales_rows) {
-    return wrong_tiling(t, "what such weights become is known after the last key");
+    return wrong_tiling(t, "online softmax needs weights that are multiples of probabilities");
   }
   if (t.rounds_first && !online)
     return wrong_tiling(t, "rounded probabilities are normalised last");

@@ -63,7 +63,7 @@ Status verify(const SkinnyAttentionTiling& t, const Graph& body, const Attention
     return wrong_tiling(t, "blocks without keys");
   }
   if (t.online && !form.weights.scales_rows) {
-    return wrong_tiling(t, "what such weights become is known after the last key");
+    return wrong_tiling(t, "online softmax needs weights that are multiples of probabilities");
   }
   if (few_rows_shared_bytes(form, parts, t.splits) > kGpuSharedBytesMax) {
     return wrong_tiling(t, "parts exceed the shared memory");

@@ -9,7 +9,7 @@
 
 namespace common {
 
-// At most so many rows share what is read of keys and values.
+// Rows that share the keys and values that are read, at most.
 inline constexpr int64_t kFewRows = 8;
 // Elements of a query, key or value that a thread holds.
 inline constexpr int64_t kSkinnyAttentionChunk = 8;

@@ -76,7 +76,7 @@ Status verify(const ThreadsAttentionTiling& t, const Graph& body, const Attentio
     return wrong_tiling(t, "threads do not share such a block");
   }
   if (t.online && !form.weights.scales_rows) {
-    return wrong_tiling(t, "what such weights become is known after the last key");
+    return wrong_tiling(t, "online softmax needs weights that are multiples of probabilities");
   }
   if (!fits(t, body, form)) return wrong_tiling(t, "a block exceeds registers or shared memory");
   return {};

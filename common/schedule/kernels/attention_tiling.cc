@@ -78,7 +78,7 @@ Status verify(const AttentionTiling& t, const Graph& body, const AttentionForm& 
     return wrong("dot products are for one unit of few rows");
   }
   if (t.online && !form.weights.scales_rows) {
-    return wrong("what such weights become is known after the last key");
+    return wrong("online softmax needs weights that are multiples of probabilities");
   }
   return {};
 }

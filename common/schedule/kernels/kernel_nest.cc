@@ -63,6 +63,9 @@ Result<std::optional<LoopNest>> gpu_nest(const Kernel& kernel, const GpuMachine&
   return std::optional(std::move(chosen.nest));
 }
 
+// Whether loops compute the whole body, which leaves nothing to the template.
+bool is_looped(const Kernel& kernel) { return kernel.nest && !kernel.nest->is_epilogue; }
+
 }  // namespace
 
 Result<std::optional<LoopNest>> kernel_nest(const Kernel& kernel, const NestMachine& machine) {
@@ -71,8 +74,7 @@ Result<std::optional<LoopNest>> kernel_nest(const Kernel& kernel, const NestMach
 
 Status add_nest(Kernel& kernel, const NestMachine& machine) {
   auto add_tiling = [&] {
-    bool is_loops = kernel.nest && !kernel.nest->is_epilogue;
-    if (!kernel.tiling && !is_loops) kernel.tiling = kernel_tiling(kernel, machine);
+    if (!kernel.tiling && !is_looped(kernel)) kernel.tiling = kernel_tiling(kernel, machine);
   };
   // A GPU's loops compute what its templates cannot; a processor's templates what is too much for
   // loops.
@@ -113,7 +115,8 @@ void NestMemo::add(Program& program, std::span<const Digest> kernels) {
       if (kernel.part_nests.empty()) kernel.part_nests = part_nests(kernel, kernels[k]);
       continue;
     }
-    if (kernel.nest && kernel.tiling) continue;
+    // A tiling was given together with the nest that it needs.
+    if (kernel.tiling || is_looped(kernel)) continue;
     auto [known, is_new] = known_.try_emplace(kernels[k]);
     if (is_new) {
       Kernel chosen = kernel;
@@ -122,9 +125,7 @@ void NestMemo::add(Program& program, std::span<const Digest> kernels) {
       }
     }
     if (!kernel.nest) kernel.nest = known->second.nest;
-    // Loops that somebody chose leave nothing to the template.
-    bool is_loops = kernel.nest && !kernel.nest->is_epilogue;
-    if (!kernel.tiling && !is_loops) kernel.tiling = known->second.tiling;
+    if (!is_looped(kernel)) kernel.tiling = known->second.tiling;
   }
 }
 

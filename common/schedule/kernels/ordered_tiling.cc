@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "common/cost/gpu_shared_memory.h"
 #include "common/ir/llir/wrong_tiling.h"
 
 namespace common {
@@ -11,7 +12,7 @@ namespace {
 constexpr int64_t kWarp = 32, kThreadsMax = 1024;
 constexpr int64_t kKeyCounters = 256;  // of a warp
 // What blocks get of shared memory without asking, less what functions use.
-constexpr int64_t kSharedBytes = 47 * 1024;
+constexpr int64_t kSharedBytes = kGpuStaticSharedBytes - 1024;
 constexpr int64_t kPackedBytes = 8, kPositionsMax = int64_t{1} << 32;
 
 struct Lines {

@@ -20,8 +20,7 @@ MmaTiling choose_mma_tiling(const Contraction& contraction, const TileWish& wish
 }
 
 Status verify(const MmaTiling& t, const Contraction& contraction) {
-  DType left = contraction.operand_dtype(Side::kLeft);
-  if (!is_half(left) || left != contraction.operand_dtype(Side::kRight)) {
+  if (!has_half_operands(contraction)) {
     return invalid_input("tensor cores multiply operands of one half type");
   }
   bool may_share = contraction.group() == nullptr || t.splits.is_constant(1);

@@ -8,7 +8,6 @@
 namespace common {
 namespace {
 
-constexpr int64_t kSharingBlocksMax = 1024;
 constexpr int64_t kStepsMin = 4;  // of a block that shares a k
 
 Expr ceil_div(const Expr& a, int64_t b) { return floor_div(a + Expr(b - 1), Expr(b)); }
@@ -37,9 +36,14 @@ int64_t tile_splits(const Contraction& contraction, const ProductTile& tile, int
   return std::clamp<int64_t>(kSharingBlocksMax / results, 1, splits);
 }
 
+bool has_half_operands(const Contraction& contraction) {
+  const DType left = contraction.operand_dtype(Side::kLeft);
+  return is_half(left) && left == contraction.operand_dtype(Side::kRight);
+}
+
 bool is_splits(const Expr& splits, const Graph& body) {
   Bounds bounds(body.symbols, {});
-  return bounds.lower(splits) >= 1 && bounds.upper(splits) <= kSplitsMax;
+  return bounds.lower(splits) >= 1 && bounds.upper(splits) <= kSharingBlocksMax;
 }
 
 }  // namespace common

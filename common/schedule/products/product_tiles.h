@@ -26,6 +26,11 @@ Expr product_tiles(const Contraction& contraction, const ProductTile& tile);
 int64_t tile_splits(const Contraction& contraction, const ProductTile& tile, int64_t depth,
                     int64_t wanted, const ProductMachine& machine);
 
+// Blocks that share a sum, at most.
+inline constexpr int64_t kSharingBlocksMax = 1024;
+// Whether both operands are of one half type, as tensor cores multiply them.
+bool has_half_operands(const Contraction& contraction);
+
 // Whether `splits` is a number of blocks at all sizes of the body's symbols.
 bool is_splits(const Expr& splits, const Graph& body);
 

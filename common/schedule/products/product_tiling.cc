@@ -15,11 +15,6 @@
 namespace common {
 namespace {
 
-bool has_halves(const Contraction& contraction) {
-  DType left = contraction.operand_dtype(Side::kLeft);
-  return is_half(left) && left == contraction.operand_dtype(Side::kRight);
-}
-
 TileWish wish_of(const Schedule& schedule) {
   return {tile_parameter(schedule, "block_rows"), tile_parameter(schedule, "block_columns"),
           tile_parameter(schedule, "splits")};
@@ -53,7 +48,7 @@ std::optional<Tiling> grouped_tiling(const Graph& body, const Schedule& schedule
   if (!form) return std::nullopt;
   const GroupProduct product = group_product(body, *form);
   Contraction contraction(product);
-  if (!has_halves(contraction)) {
+  if (!has_half_operands(contraction)) {
     return to_tiling(choose_thread_tiling(contraction, schedule, machine));
   }
   TileWish wish = wish_of(schedule);
@@ -95,7 +90,7 @@ std::optional<Tiling> choose_product_tiling(const Graph& body, const Schedule& s
     return to_tiling(choose_skinny_tiling(contraction, schedule, machine));
   }
   if (auto t = choose_warpgroup_tiling(contraction, schedule, machine)) return to_tiling(*t);
-  if (has_halves(contraction)) {
+  if (has_half_operands(contraction)) {
     return to_tiling(choose_mma_tiling(contraction, wish_of(schedule), machine));
   }
   return to_tiling(choose_thread_tiling(contraction, schedule, machine));

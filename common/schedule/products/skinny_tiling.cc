@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/base/cat.h"
+#include "common/cost/gpu_shared_memory.h"
 #include "common/ir/llir/wrong_tiling.h"
 #include "common/schedule/gpu_splits.h"
 #include "common/schedule/tile_shape.h"
@@ -107,7 +108,7 @@ Status verify(const SkinnyTiling& t, const Contraction& contraction) {
   auto wrong = [&](std::string_view what) { return wrong_tiling(t, what); };
   if (t.across < 1 || t.down < 1 || t.rows < 1) return wrong("a size is 0");
   if (t.ahead < 1 || t.ahead > kAheadMax) return wrong("ahead is out of range");
-  if (t.splits < 1 || t.splits > kSplitsMax) return wrong("splits are out of range");
+  if (t.splits < 1 || t.splits > kSharingBlocksMax) return wrong("splits are out of range");
   if (t.threads() % kWarp != 0 || t.threads() > 1024) return wrong("threads are no whole warps");
   int64_t sums = reads.few_count * (reads.along_k ? t.rows : reads.length);
   int64_t parts = reads.along_k ? t.threads() / kWarp : t.down;
@@ -122,7 +123,7 @@ Status verify(const SkinnyTiling& t, const Contraction& contraction) {
     return wrong(cat("rows are not those of ", t.across, " threads"));
   }
   int64_t element = dtype_size(contraction.node().dtype);
-  if ((parts + 1) * reads.few_count * t.rows * element > kBlockSharedBytes) {
+  if ((parts + 1) * reads.few_count * t.rows * element > kGpuSharedBytesMax) {
     return wrong("sums do not fit into shared memory");
   }
   return {};

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "common/cost/gpu_shared_memory.h"
 #include "common/ir/hlir/sizes.h"
 #include "common/ir/llir/wrong_tiling.h"
 
@@ -61,7 +62,7 @@ ThreadTiling choose_thread_tiling(const Contraction& contraction, const Schedule
   ThreadTiling best;
   double least = std::numeric_limits<double>::infinity();
   for (ThreadTiling t : kTilings) {
-    if (thread_tile_bytes(t, element_of(contraction)) > kStaticSharedBytes) continue;
+    if (thread_tile_bytes(t, element_of(contraction)) > kGpuStaticSharedBytes) continue;
     t.splits = tile_splits(contraction, {t.rows, t.columns}, t.depth,
                            tile_parameter(schedule, "splits"), machine);
     double cost = cost_of(t, contraction, schedule, machine);
@@ -77,8 +78,8 @@ Status verify(const ThreadTiling& t, const Contraction& contraction) {
     return k.rows == t.rows && k.columns == t.columns && k.depth == t.depth && k.tall == t.tall &&
            k.wide == t.wide;
   });
-  int64_t most = contraction.group() != nullptr ? 1 : kSplitsMax;
-  if (!is_known || thread_tile_bytes(t, element_of(contraction)) > kStaticSharedBytes ||
+  int64_t most = contraction.group() != nullptr ? 1 : kSharingBlocksMax;
+  if (!is_known || thread_tile_bytes(t, element_of(contraction)) > kGpuStaticSharedBytes ||
       t.splits < 1 || t.splits > most) {
     return wrong_tiling(t, "no blocks of threads are like this");
   }

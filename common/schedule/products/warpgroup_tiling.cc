@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/cost/gpu_shared_memory.h"
 #include "common/ir/llir/wrong_tiling.h"
 #include "common/lowering/body/window_operand.h"
 #include "common/lowering/maps/operand_map.h"
@@ -16,11 +17,6 @@ constexpr int64_t kPatchesMax = 2;
 constexpr int64_t kOtherBytes = 2048;
 constexpr int64_t kRowBytes = kWarpgroupDepth * 2;
 constexpr int64_t kThreadsMax = 2048;  // of a multiprocessor
-
-bool is_of_halves(const Contraction& contraction) {
-  DType left = contraction.operand_dtype(Side::kLeft);
-  return is_half(left) && left == contraction.operand_dtype(Side::kRight);
-}
 
 bool has_maps(const Contraction& contraction) {
   constexpr int64_t kBox = kWarpgroupDepth;  // any does
@@ -37,7 +33,7 @@ bool has_window_maps(const Contraction& contraction) {
 // Steps that shared memory holds beside `kept` bytes.
 int64_t stages_that_fit(const WarpgroupTiling& t, int64_t kept) {
   int64_t bytes = ((t.patches > 0 ? 0 : t.rows) + t.columns) * kRowBytes;
-  return (kHopperBlockSharedBytes - kOtherBytes - kept) / bytes;
+  return (kHopperSharedBytesMax - kOtherBytes - kept) / bytes;
 }
 
 // As many stages as asked for, else `usual`, in what a block may have.
@@ -123,7 +119,7 @@ std::optional<WarpgroupTiling> choose_warpgroup_tiling(const Contraction& contra
   const TileUnits units =
       tile_units(tile_parameter(schedule, "warpgroups"), tile_parameter(schedule, "block_rows"),
                  tile_parameter(schedule, "block_columns"));
-  if (!machine.warpgroups || !is_of_halves(contraction) || units == TileUnits::kWarps) {
+  if (!machine.warpgroups || !has_half_operands(contraction) || units == TileUnits::kWarps) {
     return std::nullopt;
   }
   const bool has_boxes = has_maps(contraction), has_windows = has_window_maps(contraction);
@@ -145,7 +141,7 @@ std::optional<WarpgroupTiling> choose_warpgroup_tiling(const Contraction& contra
 
 Status verify(const WarpgroupTiling& t, const Contraction& contraction) {
   auto wrong = [&](std::string_view what) { return wrong_tiling(t, what); };
-  if (!is_of_halves(contraction)) return wrong("operands are not of one half type");
+  if (!has_half_operands(contraction)) return wrong("operands are not of one half type");
   const int64_t pixels = t.patches > 0 ? patch_pixels(contraction, t.rows) : 0;
   LFARM_RETURN_IF_ERROR(verify_blocks(t, pixels * t.patches * kRowBytes));
   if (t.is_copied) {

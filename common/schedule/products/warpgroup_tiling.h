@@ -52,7 +52,7 @@ std::optional<WarpgroupTiling> choose_warpgroup_tiling(const Contraction& contra
 std::optional<WarpgroupTiling> choose_warpgroup_tiling(const PairedProducts& pair,
                                                        const Schedule& schedule,
                                                        const ProductMachine& machine);
-// Of so many rows and columns, for operands that threads copy or compute.
+// Blocks of `rows` by `columns`, for operands that threads copy or compute.
 WarpgroupTiling plain_warpgroup_tiling(int64_t rows, int64_t columns, const Schedule& schedule);
 
 // Pixels of a block's patch; 0 where the contraction is no convolution that has patches.

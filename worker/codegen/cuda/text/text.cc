@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/base/cat.h"
+#include "common/cost/gpu_shared_memory.h"
 
 namespace worker {
 
@@ -25,7 +26,7 @@ int64_t declare_shared(CodeWriter& writer, int64_t bytes, int64_t alignment) {
     writer.line(cat("unsigned char* const memory = ", name, ";"));
     return bytes;
   }
-  if (bytes <= kStaticSharedBytes - kFunctionsSharedBytes) {
+  if (bytes <= common::kGpuStaticSharedBytes - kFunctionsSharedBytes) {
     writer.line(cat("__shared__ __align__(16) unsigned char memory[", bytes, "];"));
     return 0;
   }

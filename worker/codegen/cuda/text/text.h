@@ -8,8 +8,6 @@
 
 namespace worker {
 
-// What a block of threads gets without asking at the launch.
-inline constexpr int64_t kStaticSharedBytes = 48 * 1024;
 // What functions that blocks call to share results keep of it for themselves, at most.
 inline constexpr int64_t kFunctionsSharedBytes = 64;
 
