@@ -1,6 +1,6 @@
-// Loop nests of the kernels that searches try, executed by the interpreter and held against their
-// bodies. If it fails, a nest that a search sends leaves out elements, visits some twice, or deals
-// a reduction's steps to threads so that not all are counted once.
+// Loop nests and tilings of the kernels that searches try, executed by the interpreter and held
+// against their bodies. If it fails, loops that a search sends leave out elements, visit some
+// twice, or deal a sum's steps to threads or blocks so that not all are counted once.
 //
 // Models are the fixtures and, where they are at hand, those beside the project.
 // $LFARM_FUZZ_GENOMES: genomes of each region, drawn at random.
@@ -20,6 +20,7 @@
 #include "common/ir/nest/nest_graph.h"
 #include "common/runtime/interpreter/nest_interpreter.h"
 #include "common/schedule/kernels/kernel_nest.h"
+#include "common/schedule/kernels/tiled_product.h"
 #include "coordinator/search/partition/search_sizes.h"
 #include "coordinator/search/passes/passes.h"
 #include "coordinator/search/strategy/region_search.h"
@@ -77,9 +78,12 @@ class SearchedNests : public ::testing::TestWithParam<const char*> {
     }
   }
 
-  size_t executed_ = 0, too_large_ = 0;
+  // Of nests, of tilings, and of kernels that were too large or whose tiling has no such loops.
+  size_t executed_ = 0, tilings_ = 0, too_large_ = 0, other_tilings_ = 0;
 
  private:
+  using Tensors = std::vector<HostTensor>;
+
   static int64_t elements(const Graph& body, const std::vector<int64_t>& symbols) {
     int64_t most = 0;
     for (const Node& node : body.nodes) {
@@ -89,73 +93,97 @@ class SearchedNests : public ::testing::TestWithParam<const char*> {
   }
 
   void execute(const Kernel& kernel) {
-    if (!kernel.nest || kernel.nest->is_epilogue) return;
-    const Graph body = nest_body(kernel.body, *kernel.nest);
     // Each symbol as small as it may be, but with a few elements.
     std::vector<int64_t> symbols;
-    for (const SymbolRange& s : body.symbols) {
+    for (const SymbolRange& s : kernel.body.symbols) {
       symbols.push_back(std::clamp<int64_t>(5, s.min, s.max));
     }
-    if (elements(body, symbols) > kElementsMax) {
+    if (elements(kernel.body, symbols) > kElementsMax) {
       ++too_large_;
       return;
     }
-    ++executed_;
-    execute(body, *kernel.nest, symbols);
+    if (kernel.nest) execute(nest_body(kernel.body, *kernel.nest), *kernel.nest, symbols);
+    if (HasFatalFailure() || !kernel.tiling) return;
+    auto tiled = tiled_product(kernel, machine_);
+    ++(tiled ? tilings_ : other_tilings_);
+    if (tiled) execute(kernel, *tiled, symbols);
   }
 
   void execute(const Graph& body, const LoopNest& nest, const std::vector<int64_t>& symbols) {
-    std::vector<HostTensor> inputs;
+    ++executed_;
+    SCOPED_TRACE(print(nest) + print(body));
+    const Tensors inputs = inputs_of(body, symbols);
+    compare(interpret_nest(body, nest, inputs, kWide), interpret(looped_body(body), inputs, kWide));
+  }
+
+  void execute(const Kernel& kernel, const TiledProduct& tiled,
+               const std::vector<int64_t>& symbols) {
+    SCOPED_TRACE(print(*kernel.tiling) + "\n" + print(kernel.body));
+    const Tensors inputs = inputs_of(kernel.body, symbols);
+    compare(interpret_product(tiled.body, tiled.product, tiled.loops, inputs, kWide),
+            interpret(kernel.body, inputs, kWide));
+  }
+
+  Tensors inputs_of(const Graph& body, const std::vector<int64_t>& symbols) {
+    Tensors inputs;
     for (const GraphInput& input : body.inputs) {
       inputs.push_back(random_input(random_, input.dtype, evaluate_shape(input.shape, symbols)));
     }
-    // Without rounding sums hardly depend on the order of their parts.
-    const InterpretOptions wide{.precision = Precision::kWide};
-    auto expected = interpret(looped_body(body), inputs, wide);
-    ASSERT_TRUE(expected.ok()) << expected.error().message << "\n" << print(body);
-    auto got = interpret_nest(body, nest, inputs, wide);
-    ASSERT_TRUE(got.ok()) << got.error().message << "\n" << print(nest) << print(body);
+    return inputs;
+  }
+
+  static void compare(const Result<Tensors>& got, const Result<Tensors>& expected) {
+    ASSERT_TRUE(expected.ok()) << expected.error().message;
+    ASSERT_TRUE(got.ok()) << got.error().message;
     for (size_t k = 0; k < got->size(); ++k) {
       const HostTensor &x = (*got)[k], &want = (*expected)[k];
+      ASSERT_EQ(x.sizes(), want.sizes());
       for (int64_t i = 0; i < x.elements(); ++i) {
         const double a = x.get(i), b = want.get(i);
         if (a == b || (std::isnan(a) && std::isnan(b))) continue;
-        ASSERT_TRUE(is_float(x.dtype())) << print(nest) << print(body);
-        ASSERT_LE(std::abs(a - b), 1e-9 * (1 + std::abs(b)))
-            << "output " << k << " element " << i << "\n"
-            << print(nest) << print(body);
+        ASSERT_TRUE(is_float(x.dtype()));
+        ASSERT_LE(std::abs(a - b), 1e-9 * (1 + std::abs(b))) << "output " << k << " element " << i;
       }
     }
   }
 
+  // Without rounding sums hardly depend on the order of their parts.
+  static constexpr InterpretOptions kWide{.precision = Precision::kWide};
+
+ protected:
+  const Target target_{GetParam()};
+  const NestMachine machine_{machine_of(target_), target_.name, {}};
+
+ private:
   Random random_{17};
   std::unordered_set<Digest> seen_;
 };
 
 TEST_P(SearchedNests, ComputeTheirBodies) {
-  const Target target{GetParam()};
-  const NestMachine machine(machine_of(target), target.name, {});
+  NestMemo nests(machine_);
   for (const std::string& path : models()) {
     SCOPED_TRACE(path);
     auto model = clients::load_model(path);
     ASSERT_TRUE(model.ok()) << model.error().message;
-    Compilation compilation(model->graph, target, Numerics::kStrict);
+    Compilation compilation(model->graph, target_, Numerics::kStrict);
     for (const auto& space : compilation.spaces()) {
-      KernelTimes times(nullptr, search_sizes(compilation.graph(), target), nullptr, target);
+      KernelTimes times(nullptr, search_sizes(compilation.graph(), target_), nullptr, target_);
       auto search = RegionSearch::create(*space, times, 29, SearchStrategy::kRandom);
       for (int k = 0; k < genomes(); ++k) {
         auto candidate = search->propose();
         if (!candidate) break;
         Program program = *candidate->program;
-        add_nests(program, machine);
+        nests.add(program);
         execute(program);
         if (HasFatalFailure()) return;
         search->tell(*candidate, candidate->predicted_ns);
       }
     }
   }
-  std::cout << executed_ << " nests executed, " << too_large_ << " of larger kernels not\n";
+  std::cout << executed_ << " nests and " << tilings_ << " tilings executed; " << too_large_
+            << " kernels are too large, " << other_tilings_ << " tilings are of other forms\n";
   EXPECT_GT(executed_, 100u);
+  EXPECT_GT(tilings_, 50u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, SearchedNests,

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/contains.h"
+#include "common/ir/expr/ceil_div.h"
 #include "common/ir/nest/output_groups.h"
 
 namespace common {
@@ -11,8 +12,6 @@ namespace {
 
 // Of squares that are turned: any serves.
 constexpr int64_t kSquare = 16;
-
-Expr ceil_div(const Expr& a, int64_t b) { return floor_div(a + Expr(b - 1), Expr(b)); }
 
 // Loops in the order in which they run, and the band's indices by theirs.
 struct Loops {

@@ -22,16 +22,21 @@ Result<HostTensor> in_place(const HostTensor& values, const HostTensor& places,
     if (place < 0) continue;
     const auto at = static_cast<size_t>(place);
     if (std::exchange(is_written[at], 1) != 0) {
-      return invalid_input(cat("the nest's loops visit element ", place, " twice"));
+      return invalid_input(cat("loops visit element ", place, " twice"));
     }
     std::memcpy(to + at * bytes, values.data() + static_cast<size_t>(k) * bytes, bytes);
     ++written;
   }
   if (written != result.elements()) {
-    return invalid_input(
-        cat("the nest's loops visit ", written, " of ", result.elements(), " elements"));
+    return invalid_input(cat("loops visit ", written, " of ", result.elements(), " elements"));
   }
   return result;
+}
+
+Result<std::vector<int64_t>> symbols_of(const Graph& graph, std::span<const HostTensor> inputs) {
+  std::vector<std::vector<int64_t>> sizes;
+  for (const HostTensor& input : inputs) sizes.push_back(input.sizes());
+  return bind_symbols(graph, sizes);
 }
 
 }  // namespace
@@ -40,22 +45,32 @@ Result<std::vector<HostTensor>> interpret_nest(const Graph& body, const LoopNest
                                                std::span<const HostTensor> inputs,
                                                const InterpretOptions& options) {
   const Graph looped = looped_body(body);
-  std::vector<std::vector<int64_t>> sizes;
-  for (const HostTensor& input : inputs) sizes.push_back(input.sizes());
-  LFARM_ASSIGN_OR_RETURN(std::vector<int64_t> symbols, bind_symbols(looped, sizes));
+  LFARM_ASSIGN_OR_RETURN(std::vector<int64_t> symbols, symbols_of(looped, inputs));
   LFARM_ASSIGN_OR_RETURN(std::vector<HostTensor> visited,
                          interpret(nest_graph(body, nest), inputs, options));
   const size_t count = looped.outputs.size();
   std::vector<HostTensor> results;
   for (size_t k = 0; k < count; ++k) {
-    std::vector<int64_t> extent;
-    for (const Expr& size : looped.node(looped.outputs[k].node).shape) {
-      extent.push_back(size.evaluate(symbols));
-    }
-    LFARM_ASSIGN_OR_RETURN(results.emplace_back(),
-                           in_place(visited[k], visited[count + k], std::move(extent)));
+    const Shape& shape = looped.node(looped.outputs[k].node).shape;
+    LFARM_ASSIGN_OR_RETURN(results.emplace_back(), in_place(visited[k], visited[count + k],
+                                                            evaluate_shape(shape, symbols)));
   }
   return results;
+}
+
+Result<std::vector<HostTensor>> interpret_product(const Graph& body, NodeId contraction,
+                                                  const ProductLoops& loops,
+                                                  std::span<const HostTensor> inputs,
+                                                  const InterpretOptions& options) {
+  LFARM_ASSIGN_OR_RETURN(std::vector<int64_t> symbols, symbols_of(body, inputs));
+  LFARM_ASSIGN_OR_RETURN(std::vector<HostTensor> visited,
+                         interpret(product_graph(body, contraction, loops), inputs, options));
+  LFARM_ASSIGN_OR_RETURN(
+      HostTensor product,
+      in_place(visited[0], visited[1], evaluate_shape(body.node(contraction).shape, symbols)));
+  std::vector<HostTensor> given(inputs.begin(), inputs.end());
+  given.push_back(std::move(product));
+  return interpret(after_product(body, contraction), given, options);
 }
 
 }  // namespace common

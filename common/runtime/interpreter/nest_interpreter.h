@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/ir/nest/loop_nest.h"
+#include "common/ir/nest/product_loops.h"
 #include "common/runtime/interpreter/interpreter.h"
 
 namespace common {
@@ -15,5 +16,12 @@ namespace common {
 Result<std::vector<HostTensor>> interpret_nest(const Graph& body, const LoopNest& nest,
                                                std::span<const HostTensor> inputs,
                                                const InterpretOptions& options);
+
+// What interpret() gives of `body`, where the contraction is computed in the loops' order. See
+// product_graph() for what it may be. Errors as above.
+Result<std::vector<HostTensor>> interpret_product(const Graph& body, NodeId contraction,
+                                                  const ProductLoops& loops,
+                                                  std::span<const HostTensor> inputs,
+                                                  const InterpretOptions& options);
 
 }  // namespace common

@@ -3,14 +3,13 @@
 #include <algorithm>
 
 #include "common/ir/expr/bounds.h"
+#include "common/ir/expr/ceil_div.h"
 #include "common/schedule/gpu_splits.h"
 
 namespace common {
 namespace {
 
 constexpr int64_t kStepsMin = 4;  // of a block that shares a k
-
-Expr ceil_div(const Expr& a, int64_t b) { return floor_div(a + Expr(b - 1), Expr(b)); }
 
 }  // namespace
 

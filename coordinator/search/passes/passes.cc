@@ -11,6 +11,7 @@
 #include "common/ir/hlir/text.h"
 #include "common/plan/policy.h"
 #include "common/schedule/kernels/kernel_nest.h"
+#include "common/schedule/kernels/tiled_product.h"
 #include "common/wire/ir_codec.h"
 #include "coordinator/search/partition/assemble.h"
 #include "coordinator/search/partition/search_sizes.h"
@@ -120,11 +121,14 @@ std::string print_program(Compilation& compilation) {
   return common::print(default_program(compilation));
 }
 
+common::NestMachine nest_machine(const Compilation& compilation) {
+  return {common::machine_of(compilation.target()), compilation.target().name, {}};
+}
+
 // As workers get it.
 common::Program program_with_nests(Compilation& compilation) {
   common::Program program = default_program(compilation);
-  common::add_nests(program, common::NestMachine(common::machine_of(compilation.target()),
-                                                 compilation.target().name, {}));
+  common::add_nests(program, nest_machine(compilation));
   return program;
 }
 
@@ -135,6 +139,8 @@ std::string print_nests(Compilation& compilation) {
     const common::Kernel& kernel = program.kernels[k];
     out += cat("# kernel ", k, " ", common::template_name(kernel.form), "\n");
     if (kernel.tiling) out += cat("tiling ", common::print(*kernel.tiling), "\n");
+    auto tiled = common::tiled_product(kernel, nest_machine(compilation));
+    if (tiled) out += cat("  ", common::print(tiled->loops), "\n");
     if (!kernel.nest) continue;
     out += cat(common::print(*kernel.nest), "of\n",
                common::print(common::nest_body(kernel.body, *kernel.nest)));

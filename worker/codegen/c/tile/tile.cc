@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "common/base/cat.h"
+#include "common/ir/expr/ceil_div.h"
 #include "common/ir/llir/fallback_form.h"
 #include "common/lowering/body/unit_loop.h"
 #include "common/lowering/loops/cpu_loops.h"
@@ -49,8 +50,6 @@ namespace {
 constexpr size_t kWholeNodesMax = 24;
 
 size_t at(int index) { return static_cast<size_t>(index); }
-
-Expr ceil_div(const Expr& a, int64_t b) { return common::floor_div(a + Expr(b - 1), b); }
 
 // Stores the outputs that follow from elements of the contraction; or, with a `target`, these
 // elements there.

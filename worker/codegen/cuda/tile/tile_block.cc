@@ -4,6 +4,7 @@
 
 #include "common/base/cat.h"
 #include "common/base/contains.h"
+#include "common/ir/expr/ceil_div.h"
 #include "common/lowering/body/exchanged_sums.h"
 #include "common/lowering/text/c_text.h"
 #include "worker/codegen/cuda/text/split.h"
@@ -46,8 +47,6 @@ constexpr const char* kKeptSums =
 constexpr int64_t kGroup = 8;
 constexpr int64_t kAccessBytes = 16;
 constexpr int64_t kBatch = 4;  // vectors of a thread that are stored together
-
-Expr ceil_div(const Expr& a, int64_t b) { return common::floor_div(a + Expr(b - 1), Expr(b)); }
 
 }  // namespace
 
