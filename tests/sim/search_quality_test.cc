@@ -250,7 +250,7 @@ TEST(Effects, AreLearnedFromMeasurementsAndTakenOver) {
   const Feature one[] = {7, 11}, two[] = {7, 12}, unknown[] = {9};
   EffectModel model(nullptr);
   EXPECT_EQ(model.mean(unknown), 0);
-  for (int k = 0; k < 40; ++k) {
+  for (int k = 0; k < 160; ++k) {
     model.add(one, 0.5);
     model.add(two, -0.25);
     model.fit();

@@ -6,7 +6,7 @@
 namespace coordinator {
 namespace {
 
-constexpr double kPull = 1;           // of an unknown effect towards zero, in measurements
+constexpr double kPull = 4;           // of an unknown effect towards zero, in measurements
 constexpr double kPriorPullMax = 12;  // more measurements of other graphs count no more
 constexpr double kPriorTrust = 0.25;  // of one measurement of another graph
 constexpr double kCountMax = 1e4;
@@ -86,6 +86,12 @@ double EffectModel::mean(std::span<const Feature> features) const {
     auto it = index_.find(feature);
     sum += it == index_.end() ? prior_of(feature).mean : weights_[it->second].value;
   }
+  return sum;
+}
+
+double EffectModel::prior_mean(std::span<const Feature> features) const {
+  double sum = 0;
+  for (Feature feature : features) sum += prior_of(feature).mean;
   return sum;
 }
 

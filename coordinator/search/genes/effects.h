@@ -61,6 +61,8 @@ class EffectModel {
   void add(std::span<const Feature> features, double log_ratio);
   void fit();
   double mean(std::span<const Feature> features) const;
+  // What earlier searches alone say of these features, without the machine's effect.
+  double prior_mean(std::span<const Feature> features) const;
   // Standard deviation of what mean() gives, but for the machine's effect, which is everywhere the
   // same.
   double deviation(std::span<const Feature> features) const;

@@ -47,6 +47,7 @@ KernelId KernelTimes::intern(const common::Kernel& kernel, const common::Digest&
     for (common::WeightedSizes& each : sizes) each.sizes = call_symbols(call, each.sizes);
     entry.traits = traits_of(kernel, body, sizes, device_terms(target_));
     entry.body = body;
+    entry.prior = effects_.prior_mean(features_of(entry.traits, 0));
     entries_.push_back(std::move(entry));
     if (earlier_ == nullptr) return it->second;
     auto known = earlier_->record(TuningRecordKind::kKernel,
@@ -115,7 +116,7 @@ void KernelTimes::note(KernelId id, ScheduleCode code, double ns) {
   double median = variant.samples[variant.samples.size() / 2];
   if (is_first) {
     variant.predicted_ns = predicted(id, code);
-    effects_.add(features_of(entry.traits, code), std::log(ns / predict_ns(entry.traits, code)));
+    effects_.add(features_of(entry.traits, code), std::log(ns) - log_ns(entry, code));
   }
   auto leads = [&](ScheduleCode other, double ns) {
     return handicapped(other, ns) < handicapped(entry.best->code, entry.best->ns);
@@ -218,11 +219,14 @@ double KernelTimes::predicted(KernelId id, ScheduleCode code) const {
   return drawn(id, code, 0, 0);
 }
 
+double KernelTimes::log_ns(const Entry& entry, ScheduleCode code) {
+  return std::log(predict_ns(entry.traits, code)) - entry.prior;
+}
+
 KernelTimes::Priced& KernelTimes::priced(const Entry& entry, ScheduleCode code) {
   if (auto known = entry.priced.find(code); known != entry.priced.end()) return known->second;
   if (entry.priced.size() >= kPricedMax) entry.priced.clear();
-  Priced priced{std::log(predict_ns(entry.traits, code)),
-                FeatureSet(features_of(entry.traits, code))};
+  Priced priced{log_ns(entry, code), FeatureSet(features_of(entry.traits, code))};
   return entry.priced.emplace(code, std::move(priced)).first->second;
 }
 

@@ -28,6 +28,9 @@ constexpr int64_t kEscalationMax = 4;
 constexpr double kMultiOutputPromise =
     0.9;  // of the default's time: else the first candidates go elsewhere
 constexpr size_t kTrustModelAfter = 40;  // measurements, without priors
+// How much slower than the first seed what was best elsewhere may seem and yet be tried first: it
+// may have been best at sizes where another structure is right.
+constexpr double kKinMargin = 1.25;
 
 // The schedule genes of a kernel rooted at `root`.
 void set_schedule(ClassId root, common::Template form, ScheduleCode code, Genome& genome) {
@@ -50,8 +53,11 @@ Genome without_schedules(const Genome& genome) {
 
 GuidedSearch::GuidedSearch(RegionSpace& space, KernelTimes& times, uint64_t seed, const Genome* kin)
     : space_(space), times_(times), random_(seed) {
-  if (kin != nullptr) kin_ = *kin;
   make_seeds();
+  if (kin == nullptr) return;
+  seeds_.kin = *kin;
+  const double kin_ns = default_ns(lay_out(without_schedules(*kin)));
+  seeds_.kin_waits = kin_ns > kKinMargin * default_ns(seeds_.all.front().second);
 }
 
 GuidedSearch::Layout GuidedSearch::lay_out(const Genome& genome) {
@@ -81,17 +87,17 @@ GuidedSearch::Layout GuidedSearch::lay_out(const Genome& genome) {
 
 void GuidedSearch::make_seeds() {
   Layout layout = lay_out({});
-  default_ns_ = worth(layout).ns;
+  default_ns_ = default_ns(layout);
   std::set<common::Digest> known{layout.structure->fingerprint};
   seeds_.all.emplace_back(Genome{}, std::move(layout));
   Gated gated = gate_fusion(
-      space_, times_.calibration(), [this](const Genome& g) { return worth(lay_out(g)).ns; },
+      space_, times_.calibration(), [this](const Genome& g) { return default_ns(lay_out(g)); },
       kGatedMax);
   decisions_ = std::move(gated.decisions);
   std::vector<Genome> genomes = lowering_seeds(space_);
   genomes.push_back(std::move(gated.genome));
   for (Genome& genome : multi_output_seeds(space_)) {
-    bool promises = worth(lay_out(genome)).ns < default_ns_ * kMultiOutputPromise;
+    bool promises = default_ns(lay_out(genome)) < default_ns_ * kMultiOutputPromise;
     if (promises) genomes.push_back(std::move(genome));
   }
   for (Genome& genome : genomes) {
@@ -101,7 +107,7 @@ void GuidedSearch::make_seeds() {
     }
   }
   std::stable_sort(seeds_.all.begin(), seeds_.all.end(), [&](const auto& a, const auto& b) {
-    return worth(a.second).ns < worth(b.second).ns;
+    return default_ns(a.second) < default_ns(b.second);
   });
   packings_ = packing_seeds(space_);
 }
@@ -120,6 +126,21 @@ double GuidedSearch::novelty(const Effort& effort) {
 }
 
 // ---- What things are worth ---------------------------------------------------------------------
+
+double GuidedSearch::default_ns(const Layout& layout) {
+  std::vector<std::pair<KernelId, ScheduleCode>> asked;
+  for (KernelId id : layout.kernels) asked.emplace_back(id, 0);
+  times_.prefetch(asked);
+  double ns = layout.held_ns;
+  for (size_t k = 0; k < layout.kernels.size(); ++k) {
+    if (layout.calls[k] == 0) continue;
+    const KernelId id = layout.kernels[k];
+    times_.measured(id, 0);  // earlier searches' measurements count
+    auto best = times_.best(id);
+    ns += layout.calls[k] * (best ? best->ns : times_.predicted(id, 0));
+  }
+  return ns;
+}
 
 GuidedSearch::Worth GuidedSearch::worth(const Layout& layout) {
   Worth total;
@@ -448,7 +469,7 @@ std::optional<RegionCandidate> GuidedSearch::make(const Genome& genome, const La
 
 // What was best elsewhere, as it was there.
 std::optional<RegionCandidate> GuidedSearch::propose_kin() {
-  Genome best = *std::exchange(kin_, std::nullopt);
+  Genome best = *std::exchange(seeds_.kin, std::nullopt);
   Genome genome = without_schedules(best);
   Layout layout = lay_out(genome);
   present_.is_seed = true;
@@ -459,7 +480,7 @@ std::optional<RegionCandidate> GuidedSearch::propose_kin() {
 }
 
 std::optional<RegionCandidate> GuidedSearch::propose() {
-  if (kin_) {
+  if (seeds_.kin && !std::exchange(seeds_.kin_waits, false)) {
     if (auto candidate = propose_kin()) return candidate;
   }
   present_.draw = random_.next();

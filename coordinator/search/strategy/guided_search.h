@@ -66,11 +66,16 @@ class GuidedSearch final : public RegionSearch {
   struct Seeds {
     std::vector<std::pair<Genome, Layout>> all;
     size_t next = 0;
+    std::optional<Genome> kin;  // what was best elsewhere, until it was proposed
+    bool kin_waits = false;     // until another was
   };
   enum Operator : size_t { kSchedules, kStructures, kCrossover, kOperatorCount };
   static constexpr std::string_view kOrigins[] = {"schedules", "structures", "crossover"};
 
   Layout lay_out(const Genome& genome);
+  // With the fastest schedules that are known, else those that the cost model chose: the least of
+  // many predictions makes kernels look the better the more schedules they have.
+  double default_ns(const Layout& layout);
   Worth worth(const Layout& layout);
   const Pick& pick(KernelId id);
   Pick make_pick(KernelId id);
@@ -98,7 +103,6 @@ class GuidedSearch final : public RegionSearch {
   KernelTimes& times_;
   common::Random random_;
   Seeds seeds_;
-  std::optional<Genome> kin_;     // until it was proposed
   std::vector<Genome> packings_;  // tried when the first structures are known
   std::vector<Member> elite_;     // distinct structures, best first
   Structures structures_;
