@@ -19,8 +19,8 @@ struct LoopAxes {
     extents.push_back(extent);
     return Expr::index(static_cast<int>(extents.size()) - 1);
   }
-  // The position below `extent` at which the loops are. A block that its tiles do not divide ends
-  // within the last.
+  // Adds the loops of an axis and returns the position on it. The last tile of a block that its
+  // tiles do not divide ends with the block.
   Expr cut(const Expr& extent, const std::vector<int64_t>& cuts) {
     std::vector<Expr> begin = {add(ceil_div(extent, Expr(cuts[0]))) * Expr(cuts[0])};
     for (size_t k = 1; k <= cuts.size(); ++k) {

@@ -16,10 +16,10 @@ namespace common {
 // those of the TileProblem.
 struct ProductLoops {
   std::vector<int64_t> rows, columns, depth;  // positive, none empty
-  // That share the summed axis: each takes the same number of blocks of the depth, but for the
-  // last, and what they summed is added.
+  // The summed axis is cut into so many parts of equally many blocks of the depth (the last may
+  // have fewer), whose sums are added at the end.
   Expr parts = 1;
-  // Rows are those of the last label, and the others' are of the batch.
+  // Only the last row label is cut; the others are axes of the batch.
   bool one_row_label = false;
 };
 

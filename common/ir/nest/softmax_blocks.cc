@@ -96,8 +96,8 @@ class BlockedSoftmax {
     }
     return this->view(x, std::move(view));
   }
-  // A block without a score that is seen has no greatest one: the difference of two infinities is
-  // none.
+  // The greatest score of a block in which all are hidden is -infinity, from which nothing can be
+  // subtracted.
   NodeId at_least_finite(NodeId x) {
     const double least = std::numeric_limits<double>::lowest();
     auto bytes = std::make_shared<Bytes>(sizeof least);

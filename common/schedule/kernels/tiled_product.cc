@@ -102,7 +102,7 @@ std::optional<TiledProduct> tiled_attention(const Kernel& kernel) {
   const Expr width = form->size(form->columns);
   if (!width.is_constant()) return std::nullopt;
   loops->columns = {std::max<int64_t>(width.constant(), 1)};
-  // A contraction whose last axis is a row's has the rows as its columns.
+  // Where the product's last axis is one of the rows, these are the columns of the TileProblem.
   const TileProblem problem = tile_problem(kernel.body, kernel.body.node(form->product));
   if (!std::is_permutation(problem.m.begin(), problem.m.end(), form->rows.begin(),
                            form->rows.end())) {

@@ -129,15 +129,15 @@ class KernelTimes {
     KernelTraits traits;
     mutable std::unordered_map<ScheduleCode, Priced> priced;  // what was asked for lately
     common::Digest body;
-    double prior = 0;  // of the default schedule: see log_ns()
+    double prior = 0;  // sum of earlier effects for the default schedule: see log_ns()
     std::map<ScheduleCode, Variant> variants;
     std::optional<Best> best;
     int failures = 0;             // of any schedule, while none was measured
     std::optional<Effort> spent;  // by earlier searches
   };
-  // By constants. Earlier searches say how schedules of one kernel differ, nothing of one kernel
-  // against another: what their effects add up to for the default schedule is taken away, as it
-  // mostly is the noise of a machine that was slower while some kernels were measured.
+  // The prediction by constants, from which the sum of earlier searches' effects for the default
+  // schedule is taken: these effects compare schedules of one kernel, not kernels with each other.
+  // Kernels that were measured while the machine was slow would have effects of their own.
   static double log_ns(const Entry& entry, ScheduleCode code);
   // Valid until the next call.
   static Priced& priced(const Entry& entry, ScheduleCode code);

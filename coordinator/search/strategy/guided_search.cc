@@ -28,8 +28,8 @@ constexpr int64_t kEscalationMax = 4;
 constexpr double kMultiOutputPromise =
     0.9;  // of the default's time: else the first candidates go elsewhere
 constexpr size_t kTrustModelAfter = 40;  // measurements, without priors
-// How much slower than the first seed what was best elsewhere may seem and yet be tried first: it
-// may have been best at sizes where another structure is right.
+// The best genome of a kin is tried first if its structure is predicted to take at most so many
+// times what the first seed takes: at the kin's sizes another structure may have been right.
 constexpr double kKinMargin = 1.25;
 
 // The schedule genes of a kernel rooted at `root`.

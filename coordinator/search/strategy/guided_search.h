@@ -73,8 +73,8 @@ class GuidedSearch final : public RegionSearch {
   static constexpr std::string_view kOrigins[] = {"schedules", "structures", "crossover"};
 
   Layout lay_out(const Genome& genome);
-  // With the fastest schedules that are known, else those that the cost model chose: the least of
-  // many predictions makes kernels look the better the more schedules they have.
+  // What the structure's kernels take with their fastest measured schedules, else with the default
+  // ones by prediction: the least prediction of many schedules would favour kernels that have many.
   double default_ns(const Layout& layout);
   Worth worth(const Layout& layout);
   const Pick& pick(KernelId id);
