@@ -1,10 +1,15 @@
-// What a search takes for the best schedule of a kernel: if these fail, it follows noise.
+// What a search takes for the best schedule of a kernel and for the structure to begin with: if
+// these fail, it follows noise, or what was right for other kernels.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
+#include "common/base/clock.h"
 #include "common/ir/hlir/builder.h"
 #include "common/ir/hlir/graph_hash.h"
 #include "coordinator/search/passes/passes.h"
 #include "coordinator/search/records/kernel_times.h"
+#include "coordinator/search/strategy/region_search.h"
 
 namespace coordinator {
 namespace {
@@ -13,11 +18,12 @@ constexpr ScheduleCode kOwnChoice = 0, kOther = 1;
 
 // Of one kernel that was never measured.
 struct Times {
-  KernelTimes all{nullptr, {{}}};
+  KernelTimes all;
   KernelId id = 0;
+  KernelTraits traits;
 };
 
-Times times_of_a_kernel() {
+Times times_of_a_kernel(const EffectTable* priors = nullptr) {
   common::GraphBuilder b;
   auto x = b.input(common::InputKind::kUser, common::DType::kFloat32, {1024}, "x");
   b.output(b.unary(common::UnaryOp::kTanh, x));
@@ -26,8 +32,10 @@ Times times_of_a_kernel() {
   common::Program program = default_program(compilation);
   const common::Call& call = program.calls.at(0);
   const common::Kernel& kernel = program.kernels[static_cast<size_t>(call.kernel)];
-  Times times;
-  times.id = times.all.intern(kernel, common::graph_hash(kernel.body), call);
+  const common::Digest body = common::graph_hash(kernel.body);
+  Times times{KernelTimes(nullptr, {{}}, priors), 0,
+              traits_of(kernel, body, {{}}, common::device_terms({}))};
+  times.id = times.all.intern(kernel, body, call);
   return times;
 }
 
@@ -51,6 +59,56 @@ TEST(KernelTimes, FasterScheduleReplacesTheOwnChoice) {
   times.all.record(times.id, kOther, 120'000);
   times.all.record(times.id, kOther, 120'000);
   EXPECT_EQ(times.all.best(times.id)->code, kOwnChoice);
+}
+
+// Elsewhere every feature of the default schedule made kernels slower, and the others made them
+// faster.
+TEST(KernelTimes, EarlierSearchesCompareSchedulesAndNotKernels) {
+  const Times plain = times_of_a_kernel();
+  EffectTable priors;
+  for (Feature feature : features_of(plain.traits, kOwnChoice)) priors[feature] = {0.5, 100};
+  double faster = 0;
+  for (Feature feature : features_of(plain.traits, kOther)) {
+    const bool is_shared = !priors.emplace(feature, Effect{-0.25, 100}).second;
+    faster += is_shared ? 0 : 0.75;
+  }
+  ASSERT_GT(faster, 0);
+  const Times informed = times_of_a_kernel(&priors);
+  auto ratio = [&](ScheduleCode code) {
+    return informed.all.predicted(informed.id, code) / plain.all.predicted(plain.id, code);
+  };
+  EXPECT_NEAR(ratio(kOwnChoice), 1, 1e-9);
+  EXPECT_NEAR(ratio(kOther), std::exp(-faster), 1e-9);
+}
+
+// Elementwise operations on what no cache holds: one kernel computes them all in one pass.
+common::Graph chain() {
+  common::GraphBuilder b;
+  common::NodeId x = b.input(common::InputKind::kUser, common::DType::kFloat32, {2048, 2048}, "x");
+  for (int k = 0; k < 4; ++k)
+    x = b.unary(k % 2 == 0 ? common::UnaryOp::kNeg : common::UnaryOp::kAbs,
+                b.binary(common::BinaryOp::kAdd, x, x));
+  b.output(x);
+  return b.finish();
+}
+
+TEST(KinGenome, WaitsWhereItsStructureIsPredictedToTakeMuchLonger) {
+  common::SteadyClock clock;
+  const common::Target target{"cpu-x86_64-avx512"};
+  RegionSpace space(chain(), clock, Numerics::kStrict, common::machine_of(target));
+  Genome stored;  // every value in memory
+  for (const Site& site : space.decode({}).sites) {
+    if (site.name.kind == GeneKind::kStore) stored.set(site.name, 1);
+  }
+  auto origins = [&](const Genome& kin) {
+    KernelTimes times(nullptr, {{{}, 1}}, nullptr, target);
+    auto search = RegionSearch::create(space, times, 0, SearchStrategy::kModel, &kin);
+    std::vector<std::string> found;
+    for (int k = 0; k < 2; ++k) found.emplace_back(search->propose()->origin);
+    return found;
+  };
+  EXPECT_EQ(origins({})[0], "kin");
+  EXPECT_EQ(origins(stored), (std::vector<std::string>{"seed", "kin"}));
 }
 
 }  // namespace
