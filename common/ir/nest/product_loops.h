@@ -16,8 +16,8 @@ namespace common {
 // those of the TileProblem.
 struct ProductLoops {
   std::vector<int64_t> rows, columns, depth;  // positive, none empty
-  // The summed axis is cut into so many parts of equally many blocks of the depth (the last may
-  // have fewer), whose sums are added at the end.
+  // The number of parts of the summed axis, each with a sum of its own; the sums are added at the
+  // end. A part is a whole number of blocks of the depth, the same for all but the last.
   Expr parts = 1;
   // Only the last row label is cut; the others are axes of the batch.
   bool one_row_label = false;

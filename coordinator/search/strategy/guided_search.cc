@@ -28,8 +28,8 @@ constexpr int64_t kEscalationMax = 4;
 constexpr double kMultiOutputPromise =
     0.9;  // of the default's time: else the first candidates go elsewhere
 constexpr size_t kTrustModelAfter = 40;  // measurements, without priors
-// The best genome of a kin is tried first if its structure is predicted to take at most so many
-// times what the first seed takes: at the kin's sizes another structure may have been right.
+// Greatest ratio of predicted times, of the kin's structure to the first seed's, at which the kin's
+// genome is proposed first: another structure may have been right at the kin's sizes.
 constexpr double kKinMargin = 1.25;
 
 // The schedule genes of a kernel rooted at `root`.

@@ -30,7 +30,7 @@ NodeId operand(GraphBuilder& b, DType dtype, Shape shape) {
 }
 
 Case product(std::string name, DType dtype, const Expr& rows, const Expr& columns,
-             const Expr& depth, Schedule schedule = {}) {
+             const Expr& depth) {
   GraphBuilder b({{1, 4096}});
   const NodeId x = operand(b, dtype, {2, rows, depth}), w = operand(b, dtype, {columns, depth});
   const NodeId y = b.raw({Op::kContract,
@@ -40,12 +40,11 @@ Case product(std::string name, DType dtype, const Expr& rows, const Expr& column
                           ContractAttr{{0, 1, 3}, {2, 3}, {0, 1, 2}}});
   b.output(b.unary(UnaryOp::kTanh, y));
   b.output(b.unary(UnaryOp::kAbs, y));
-  return {std::move(name), {Template::kTile, std::move(schedule), canonical(b.finish()), {}}};
+  return {std::move(name), {Template::kTile, {}, canonical(b.finish()), {}}};
 }
 
 // `heads` groups of rows share keys and values. Scores of the first keys are hidden.
-Case attention(std::string name, DType dtype, int64_t groups, const Expr& rows, const Expr& keys,
-               Schedule schedule = {}) {
+Case attention(std::string name, DType dtype, int64_t groups, const Expr& rows, const Expr& keys) {
   GraphBuilder b({{1, 4096}});
   constexpr int64_t kWidth = 64;
   const NodeId q = operand(b, dtype, {3, groups, rows, kWidth});
@@ -66,7 +65,7 @@ Case attention(std::string name, DType dtype, int64_t groups, const Expr& rows, 
                   {3, groups, rows, kWidth},
                   {p, v},
                   ContractAttr{{0, 1, 2, 4}, {0, 4, 3}, {0, 1, 2, 3}}}));
-  return {std::move(name), {Template::kAttention, std::move(schedule), canonical(b.finish()), {}}};
+  return {std::move(name), {Template::kAttention, {}, canonical(b.finish()), {}}};
 }
 
 // Sizes that no block divides.
@@ -113,7 +112,7 @@ void expect_equal(const Graph& body, const TiledProduct& tiled) {
   }
 }
 
-// Also with blocks that wishes ask for, where a target has such.
+// The tilings that each target gives the kernels by default.
 TEST(TiledProduct, LoopsOfTilingsComputeTheirKernels) {
   const std::vector<std::string> targets = {
       "cpu-x86_64-avx2",    "cpu-x86_64-avx512", "cpu-x86_64-avx512bf16",
