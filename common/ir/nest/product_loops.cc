@@ -5,6 +5,7 @@
 #include "common/base/cat.h"
 #include "common/ir/expr/ceil_div.h"
 #include "common/ir/expr/index.h"
+#include "common/ir/hlir/indices.h"
 #include "common/ir/hlir/tile_form.h"
 
 namespace common {
@@ -39,16 +40,6 @@ struct LoopAxes {
   }
 };
 
-// The indices of an element of `shape` at a row-major position.
-std::vector<Expr> indices_at(const Shape& shape, Expr position) {
-  std::vector<Expr> indices(shape.size());
-  for (size_t d = shape.size(); d-- > 0;) {
-    indices[d] = d == 0 ? position : mod(position, shape[d]);
-    position = floor_div(position, shape[d]);
-  }
-  return indices;
-}
-
 std::vector<int> range(int first, size_t count) {
   std::vector<int> labels(count);
   for (size_t k = 0; k < count; ++k) labels[k] = first + static_cast<int>(k);
@@ -72,15 +63,11 @@ class ProductGraphBuilder {
   Graph build() {
     const NodeId sums = product();
     LoopAxes axes;
-    std::vector<Expr> index(problem_.label_size.size());
-    give(problem_.batch, batch(axes), index);
-    give(problem_.m, own(problem_.m, axes.cut(problem_.m_size, loops_.rows)), index);
-    give(problem_.n, own(problem_.n, axes.cut(problem_.n_size, loops_.columns)), index);
-    Expr position;
-    const auto& out = attr<ContractAttr>(node_).out;
-    for (size_t d = 0; d < out.size(); ++d) {
-      position = position * node_.shape[d] + index[at(out[d])];
-    }
+    LabelIndices index(problem_.label_size.size());
+    index.give(problem_.batch, batch(axes));
+    index.give(problem_.m, own(problem_.m, axes.cut(problem_.m_size, loops_.rows)));
+    index.give(problem_.n, own(problem_.n, axes.cut(problem_.n_size, loops_.columns)));
+    const Expr position = linear_position(index.of(attr<ContractAttr>(node_).out), node_.shape);
     const NodeId flat = add(Op::kIota, DType::kInt64, {element_count(node_.shape)}, {}, {});
     const NodeId places = view(flat, {axes.extents, {position}, axes.inside, -1});
     for (NodeId output : {sums, places}) graph_.outputs.push_back({OutputKind::kUser, output, -1});
@@ -109,11 +96,7 @@ class ProductGraphBuilder {
   std::vector<Expr> own(const std::vector<int>& labels, const Expr& position) const {
     Shape sizes;
     for (int label : labels) sizes.push_back(problem_.label_size[at(label)]);
-    return indices_at(sizes, position);
-  }
-  static void give(const std::vector<int>& labels, const std::vector<Expr>& values,
-                   std::vector<Expr>& index) {
-    for (size_t k = 0; k < labels.size(); ++k) index[at(labels[k])] = values[k];
+    return unfold(sizes, position);
   }
 
   // One operand in blocks: batch, the loops of its own axis, parts, and the loops of the depth.
@@ -122,23 +105,22 @@ class ProductGraphBuilder {
     const auto& c = attr<ContractAttr>(node_);
     const bool is_first = is_left != problem_.swapped;
     LoopAxes axes;
-    std::vector<Expr> index(problem_.label_size.size());
-    give(problem_.batch, batch(axes), index);
+    LabelIndices index(problem_.label_size.size());
+    index.give(problem_.batch, batch(axes));
     const std::vector<int>& labels = is_left ? problem_.m : problem_.n;
     const Expr& size = is_left ? problem_.m_size : problem_.n_size;
-    give(labels, own(labels, axes.cut(size, is_left ? loops_.rows : loops_.columns)), index);
+    index.give(labels, own(labels, axes.cut(size, is_left ? loops_.rows : loops_.columns)));
     own_loops = axes.extents.size() - problem_.batch.size();
     const Expr step(loops_.depth[0]);
     const Expr share = ceil_div(problem_.k_size, loops_.parts * step) * step;
     const Expr part = axes.add(loops_.parts);
     const Expr position = part * share + axes.cut(share, loops_.depth);
     axes.inside.push_back({position, problem_.k_size});
-    give(problem_.k, own(problem_.k, position), index);
-    std::vector<Expr> read;
-    for (int label : is_first ? c.a : c.b) read.push_back(index[at(label)]);
+    index.give(problem_.k, own(problem_.k, position));
+    Indices read = index.of(is_first ? c.a : c.b);
     const NodeId x = node_.operands[is_first ? 0 : 1];
     // A sum is rounded once, as the interpreter's sums are: parts are not.
-    return cast(view(x, {axes.extents, read, axes.inside, 0}), DType::kFloat64);
+    return cast(view(x, {axes.extents, std::move(read), axes.inside, 0}), DType::kFloat64);
   }
 
   NodeId product() {

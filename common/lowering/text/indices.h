@@ -1,32 +1,15 @@
-// Positions in tensors as one expression per axis, and as offsets in row-major memory.
+// Indices of tensors as variables of the code that is written.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "common/ir/hlir/graph.h"
+#include "common/ir/hlir/indices.h"
 
 namespace common {
 
 class CodeWriter;
 
-using Indices = std::vector<Expr>;
-
-// An index for each label of a contraction; 0 until it is given.
-class LabelIndices {
- public:
-  explicit LabelIndices(size_t labels) : values_(labels, Expr(0)) {}
-  void give(const std::vector<int>& labels, const Indices& values);
-  Indices of(const std::vector<int>& labels) const;
-
- private:
-  Indices values_;
-};
-
-// The row-major position of `indices` in `shape`.
-Expr linear_position(const Indices& indices, const Shape& shape);
-// The indices of the element of `shape` at row-major position `flat`; the first is not reduced.
-Indices unfold(const Shape& shape, const Expr& flat);
 // Declares, in the innermost scope, an index for each axis of `shape` at row-major position `flat`;
 // they are named `name`0, `name`1, ... A single axis' index is `flat` itself. `often`: the code
 // runs so often that what it costs counts.
