@@ -19,6 +19,12 @@ class SharedLibrary {
   // loader's reason, when there is none.
   static Result<std::shared_ptr<const SharedLibrary>> open(const std::vector<std::string>& names,
                                                            Unload unload = Unload::kWithLastHolder);
+  // Whether the process has loaded a library of this name.
+  static bool is_loaded(const std::string& name);
+  // The first library, in the order of loading, that the process has loaded already and whose
+  // file's name begins with one of `prefixes`. It is never unloaded afterwards. Null when there is
+  // none.
+  static std::shared_ptr<const SharedLibrary> find_loaded(const std::vector<std::string>& prefixes);
   ~SharedLibrary();
   SharedLibrary(const SharedLibrary&) = delete;
   SharedLibrary& operator=(const SharedLibrary&) = delete;

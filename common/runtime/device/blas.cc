@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <climits>
 #include <cstring>
+#include <mutex>
 #include <optional>
 
 #include "common/base/cat.h"
@@ -123,29 +124,57 @@ struct Blas::Entries {
   std::shared_ptr<const SharedLibrary> library;
   Routines<float> f32;
   Routines<double> f64;
+  int (*get_num_threads)() = nullptr;
+  void (*set_num_threads)(int) = nullptr;
+  bool is_shared = false;  // with others of the process
 };
+
+namespace {
+
+// The library has one number of threads for the whole process.
+std::mutex threads_mutex;
+int one_thread_users = 0;
+int threads_of_others = 1;
+
+}  // namespace
+
+Blas::OneThread::OneThread(const Blas& blas) : blas_(blas) {
+  if (!blas.entries_->is_shared) return;
+  std::lock_guard lock(threads_mutex);
+  if (one_thread_users++ > 0) return;
+  threads_of_others = blas.entries_->get_num_threads();
+  if (threads_of_others != 1) blas.entries_->set_num_threads(1);
+}
+
+Blas::OneThread::~OneThread() {
+  if (!blas_.entries_->is_shared) return;
+  std::lock_guard lock(threads_mutex);
+  if (--one_thread_users > 0 || threads_of_others == 1) return;
+  blas_.entries_->set_num_threads(threads_of_others);
+}
 
 Blas::Blas(std::unique_ptr<Entries> entries) : entries_(std::move(entries)) {}
 Blas::~Blas() = default;
 
 Result<std::shared_ptr<const Blas>> Blas::open() {
+  auto entries = std::make_unique<Entries>();
+  entries->is_shared = SharedLibrary::is_loaded(kLibrary);
   auto library = SharedLibrary::open({kLibrary});
   if (!library.ok()) {
     return unavailable(cat("cannot load ", kLibrary, ": install libopenblas0"));
   }
-  auto entries = std::make_unique<Entries>();
   entries->library = *library;
   const SharedLibrary& found = **library;
-  void (*set_num_threads)(int) = nullptr;
   if (!found.find(entries->f32.gemm, "cblas_sgemm") ||
       !found.find(entries->f64.gemm, "cblas_dgemm") ||
       !found.find(entries->f32.gemv, "cblas_sgemv") ||
       !found.find(entries->f64.gemv, "cblas_dgemv") ||
-      !found.find(set_num_threads, "openblas_set_num_threads")) {
+      !found.find(entries->get_num_threads, "openblas_get_num_threads") ||
+      !found.find(entries->set_num_threads, "openblas_set_num_threads")) {
     return unavailable(cat(kLibrary, " has no CBLAS interface: install libopenblas0"));
   }
   // Products are shared out by the device, whose threads the user chose.
-  set_num_threads(1);
+  if (!entries->is_shared) entries->set_num_threads(1);
   return std::shared_ptr<const Blas>(new Blas(std::move(entries)));
 }
 

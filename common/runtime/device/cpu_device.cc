@@ -137,7 +137,8 @@ class CpuTimer final : public Timer {
 class CpuDevice final : public Device {
  public:
   explicit CpuDevice(const CpuDeviceOptions& options)
-      : target_(host_cpu_target()), pool_(options.threads) {}
+      : target_(host_cpu_target()),
+        pool_(options.threads, options.shares_openmp ? OpenMpTeam::find() : nullptr) {}
 
   const Target& target() const override { return target_; }
   bool uses_host_memory() const override { return true; }
@@ -335,6 +336,7 @@ Status CpuDevice::gemm(const GemmSizes& sizes, const void* a, const void* b, voi
   }
   // Below about a million multiplications the helpers cost more than they give.
   constexpr double kWorthSharing = 1e6;
+  Blas::OneThread one_thread(*blas());
   SharedGemm shared{blas(), sizes, static_cast<const char*>(a), static_cast<const char*>(b),
                     static_cast<char*>(out)};
   double work = static_cast<double>(sizes.m) * static_cast<double>(sizes.n) *

@@ -15,6 +15,8 @@ Target host_cpu_target();
 
 struct CpuDeviceOptions {
   int threads = 1;  // that share the units of a launch, the calling one included
+  // Take the threads of the OpenMP runtime that the process has loaded, where there is one.
+  bool shares_openmp = false;
 };
 
 // Never fails: without OpenBLAS has_gemm() is false. Launches of one run go to the device's

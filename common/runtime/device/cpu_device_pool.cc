@@ -1,6 +1,7 @@
 #include "common/runtime/device/cpu_device_pool.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "common/base/clock.h"
 
@@ -27,8 +28,10 @@ void pause_briefly() {
 
 }  // namespace
 
-CpuPool::CpuPool(int threads) {
-  for (int member = 1; member < std::max(1, threads); ++member) {
+CpuPool::CpuPool(int threads, std::shared_ptr<const OpenMpTeam> team)
+    : threads_(std::max(1, threads)), team_(std::move(team)) {
+  if (team_ != nullptr) return;
+  for (int member = 1; member < threads_; ++member) {
     helpers_.emplace_back([this, member] { helper(member); });
   }
 }
@@ -43,6 +46,10 @@ CpuPool::~CpuPool() {
 bool CpuPool::try_run(void (*job)(void*, int), void* context) {
   std::unique_lock lock(running_, std::try_to_lock);
   if (!lock.owns_lock()) return false;
+  if (team_ != nullptr) {
+    team_->run(threads_, job, context);
+    return true;
+  }
   job_ = job;
   context_ = context;
   left_.store(static_cast<int>(helpers_.size()), std::memory_order_relaxed);

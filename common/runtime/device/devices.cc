@@ -47,7 +47,7 @@ Result<std::unique_ptr<Device>> open_device(std::string_view name, int threads,
   if (found.name == "cuda") {
     return open_cuda_device({.index = found.index, .allocator = std::move(allocator)});
   }
-  return make_cpu_device({threads});
+  return make_cpu_device({.threads = threads, .shares_openmp = true});
 }
 
 }  // namespace common

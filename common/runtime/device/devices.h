@@ -29,8 +29,8 @@ struct FoundDevice {
 // kUnavailable says what is missing, kInvalidInput that there is no such name.
 Result<FoundDevice> find_device(std::string_view name);
 
-// The same names. `threads`: of the host, that share a run on the processor. `allocator`: of a
-// GPU's memory.
+// The same names. `threads`: of the host, that share a run on the processor; those of the
+// process's OpenMP runtime, where it has one. `allocator`: of a GPU's memory.
 Result<std::unique_ptr<Device>> open_device(std::string_view name, int threads,
                                             DeviceAllocator allocator = {});
 

@@ -2,15 +2,19 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cmath>
+#include <iostream>
 #include <limits>
 #include <thread>
 
 #include "common/base/random.h"
+#include "common/process/shared_library.h"
 #include "common/runtime/device/blas.h"
 #include "common/runtime/device/cpu_device.h"
 #include "common/runtime/device/devices.h"
+#include "common/runtime/device/openmp_team.h"
 #include "tests/unit/runtime/runtime_testing.h"
 
 namespace common {
@@ -33,8 +37,12 @@ TEST(Devices, ADeviceThatWasAskedForIsNeverReplaced) {
 
 TEST(CpuDevice, EveryUnitRunsOnceWhateverTheThreads) {
   Bytes object = compile_object(kCountUnits);
-  for (int threads : {1, 2, 5}) {
-    auto device = make_cpu_device({threads});
+  // By the device's own threads and by those of an OpenMP runtime.
+  auto runtime = SharedLibrary::open({"libgomp.so.1"}, SharedLibrary::Unload::kNever);
+  if (!runtime.ok()) std::cout << "without OpenMP: " << runtime.error().message << "\n";
+  for (int variant = 0; variant < 6; ++variant) {
+    const int threads = std::array{1, 2, 5}[variant % 3];
+    auto device = make_cpu_device({.threads = threads, .shares_openmp = variant >= 3});
     EXPECT_EQ(device->concurrency(), threads);
     auto module = device->load(digest_of(object), object);
     ASSERT_TRUE(module.ok()) << module.error().message;
@@ -53,6 +61,37 @@ TEST(CpuDevice, EveryUnitRunsOnceWhateverTheThreads) {
       }
       EXPECT_EQ(in_scratch, units);
     }
+  }
+}
+
+TEST(OpenMpTeam, CallsEachMemberOnceInTheRuntimesThreads) {
+  auto runtime = SharedLibrary::open({"libgomp.so.1"}, SharedLibrary::Unload::kNever);
+  if (!runtime.ok()) GTEST_SKIP() << runtime.error().message;
+  auto team = OpenMpTeam::find();
+  ASSERT_NE(team, nullptr);
+  struct Calls {
+    const OpenMpTeam* team;
+    int (*in_parallel)() = nullptr;
+    std::array<std::atomic<int>, 5> members{}, nested{}, parallel{};
+
+    static void work(void* context, int member) {
+      auto& calls = *static_cast<Calls*>(context);
+      auto m = static_cast<size_t>(member);
+      ++calls.members[m];
+      calls.parallel[m] += calls.in_parallel();
+      // Within a region the runtime gives one thread.
+      if (m == 0) {
+        calls.team->run(
+            5, [](void* c, int n) { ++static_cast<Calls*>(c)->nested[size_t(n)]; }, &calls);
+      }
+    }
+  } calls{team.get()};
+  ASSERT_TRUE((*runtime)->find(calls.in_parallel, "omp_in_parallel"));
+  team->run(5, Calls::work, &calls);
+  for (size_t m = 0; m < 5; ++m) {
+    EXPECT_EQ(calls.members[m], 1);
+    EXPECT_EQ(calls.parallel[m], 1) << "not in a region of the runtime";
+    EXPECT_EQ(calls.nested[m], 1);
   }
 }
 
@@ -247,6 +286,32 @@ TEST(CpuDevice, ProductsOfAllFormsAndSizes) {
     large.batch = 5;
     check_product<float>(*device, large, ++seed);
   }
+}
+
+TEST(CpuDevice, ProductsLeaveTheLibrarysThreadsToOthersOfTheProcess) {
+  auto library = SharedLibrary::open({"libopenblas.so.0"}, SharedLibrary::Unload::kNever);
+  if (!library.ok()) GTEST_SKIP() << library.error().message;
+  int (*get_num_threads)() = nullptr;
+  void (*set_num_threads)(int) = nullptr;
+  ASSERT_TRUE((*library)->find(get_num_threads, "openblas_get_num_threads"));
+  ASSERT_TRUE((*library)->find(set_num_threads, "openblas_set_num_threads"));
+  set_num_threads(2);
+  GemmSizes s;
+  s.m = 150, s.n = 131, s.k = 120;
+  s.a = operand(Storage::kRows, s.m, s.k);
+  s.b = operand(Storage::kRows, s.k, s.n);
+  s.out = operand(Storage::kRows, s.m, s.n);
+  auto device = make_cpu_device({2});
+  check_product<float>(*device, s, 5);
+  EXPECT_EQ(get_num_threads(), 2);
+  {
+    auto blas = *Blas::open();
+    Blas::OneThread outer(*blas);
+    Blas::OneThread inner(*blas);
+    EXPECT_EQ(get_num_threads(), 1);
+  }
+  EXPECT_EQ(get_num_threads(), 2);
+  set_num_threads(1);
 }
 
 TEST(CpuDevice, ProductsOutsideTheirBuffersAreRefused) {
