@@ -37,6 +37,10 @@ constexpr int64_t kPatienceNs = 100'000'000;
 // repeated (RepeatedCalls), and a run takes as long as dozens.
 constexpr size_t kTimedRuns = 10;
 constexpr int64_t kTimedRunsNs = 100'000'000;
+// Calls that together took longer than whole runs by this factor, and this much for each reading of
+// the clock, waited for a processor.
+constexpr double kCallsOverRun = 2;
+constexpr double kClockNs = 1'000;
 // Of disturbed runs the quickest count, between these quantiles: what else runs only adds to a
 // time.
 constexpr double kQuickFrom = 0.05, kQuickTo = 0.3;
@@ -76,6 +80,16 @@ uint64_t quick_mean(std::vector<uint64_t> values) {
   return static_cast<uint64_t>(std::lround(sum / static_cast<double>(to - from)));
 }
 
+// Scales times of calls that were disturbed where whole runs were not.
+void fit_calls(std::vector<uint64_t>& call_ns, uint64_t total_ns) {
+  auto sum = static_cast<double>(std::accumulate(call_ns.begin(), call_ns.end(), uint64_t{0}));
+  auto total = static_cast<double>(total_ns);
+  if (sum <= kCallsOverRun * total + kClockNs * static_cast<double>(call_ns.size())) return;
+  for (uint64_t& ns : call_ns) {
+    ns = static_cast<uint64_t>(std::lround(static_cast<double>(ns) * total / sum));
+  }
+}
+
 // Whether to stop after `runs` runs that took `spent_ns` together.
 bool enough(const common::MeasureOptions& options, size_t runs, int64_t spent_ns) {
   size_t wanted = std::max<uint32_t>(1, options.repetitions);
@@ -87,13 +101,13 @@ bool enough(const common::MeasureOptions& options, size_t runs, int64_t spent_ns
 // Counts samples, and says of disturbed ones whether they are discarded.
 class Discards {
  public:
-  // Whether the sample, which took so long, counts.
-  bool counts(bool is_disturbed, uint64_t ns) {
+  // Whether the sample, which took so long, counts; a disturbed one does where the time is up.
+  bool counts(bool is_disturbed, uint64_t ns, bool is_late = false) {
     ++samples_;
     disturbed_ += is_disturbed;
     if (!is_disturbed) return ++counted_, true;
     bool is_patient = discarded_ < kDiscardedMax + kDiscardedPerSample * counted_;
-    if (is_patient && discarded_ns_ < kDiscardedNs) {
+    if (!is_late && is_patient && discarded_ns_ < kDiscardedNs) {
       discarded_ns_ += static_cast<int64_t>(ns);
       return ++discarded_, false;
     }
@@ -135,10 +149,11 @@ class Measuring {
     result.spread_ns = quantile(runs_, 0.75) - quantile(runs_, 0.25);
     result.disturbed = discards_.disturbed_share();
     if (!options_.per_kernel || gave_up_) return result;
-    LFARM_RETURN_IF_ERROR(time_calls(calls, result.runs));
+    LFARM_ASSIGN_OR_RETURN(is_quick, time_calls(calls, result.runs));
     for (std::vector<uint64_t>& times : calls_) {
       result.call_ns.push_back(is_quick ? quick_mean(times) : middle_mean(times));
     }
+    fit_calls(result.call_ns, result.total_ns);
     return result;
   }
 
@@ -194,7 +209,8 @@ class Measuring {
     return static_cast<uint64_t>(ns);
   }
 
-  common::Status time_calls(size_t calls, uint32_t runs) {
+  // Whether most runs that count were disturbed.
+  common::Result<bool> time_calls(size_t calls, uint32_t runs) {
     calls_.resize(calls);
     int64_t start_ns = clock_.now_ns();
     Discards discards;
@@ -204,13 +220,13 @@ class Measuring {
       if (discards.is_enough_after(clock_.now_ns() - start_ns)) break;
       if (done >= kTimedRuns && clock_.now_ns() - start_ns >= kTimedRunsNs) break;
       LFARM_ASSIGN_OR_RETURN(auto sample, sampler_.take_calls(kSampleNs));
-      if (!discards.counts(sample.is_disturbed, duration_of(sample)) && !is_late) continue;
+      if (!discards.counts(sample.is_disturbed, duration_of(sample), is_late)) continue;
       for (const std::vector<int64_t>& times : sample.runs) {
         for (size_t c = 0; c < calls; ++c) calls_[c].push_back(static_cast<uint64_t>(times[c]));
       }
       done += static_cast<uint32_t>(sample.runs.size());
     }
-    return {};
+    return discards.is_mostly_disturbed();
   }
 
   Sampler sampler_;

@@ -136,6 +136,15 @@ TEST(Measure, TellsTheMiddleOfRunsAndTheirSpread) {
   EXPECT_NEAR(static_cast<double>(m.call_ns[0]), 30'500, 20);
 }
 
+// Whole runs were done when something else took the processor.
+TEST(Measure, CallsThatWaitedAddUpToAWholeRun) {
+  std::vector<int64_t> script(310, 20'000);  // a little more than kShortRunsNs
+  script.insert(script.end(), 1'000, 700'000);
+  Measurement m = measured(script, {.warmups = 0, .repetitions = 1});
+  EXPECT_EQ(m.total_ns, 20'000u);
+  EXPECT_EQ(m.call_ns, std::vector<uint64_t>{20'000});
+}
+
 // A clock that ticks every 10 ns shows a run of 67 ns as 60 or 70, and an interruption as what it
 // is.
 TEST(Measure, TellsShortRunsToLessThanATick) {
