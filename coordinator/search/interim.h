@@ -19,8 +19,9 @@ class InterimPlans {
   void learned(Of what, const CandidateResult& result);
 
   // Whether a whole program that should take `estimate_ns` is worth measuring after so many
-  // candidates: it should be faster by a tenth than the last one (the first time, than the plain
-  // program), and whole programs take a small share of the workers' time.
+  // candidates: it should be faster by a tenth than the last one was expected to be or took (the
+  // first time, than the plain program), and whole programs take a small share of the workers'
+  // time.
   bool is_due(double plain_ns, double estimate_ns, int64_t candidates) const;
   // It was sent. `pause`: candidates until the next one.
   void sent(double estimate_ns, int64_t candidates, int64_t pause);
@@ -38,6 +39,7 @@ class InterimPlans {
  private:
   double all_ms_ = 0, whole_ms_ = 0, plain_ms_ = 0, last_whole_ms_ = 0;
   double last_estimate_ns_ = 0;  // 0: none was sent
+  double last_measured_ns_ = 0;  // 0: not yet
   int64_t next_at_ = 0;
   double best_ns_ = 0;  // less its scatter; 0: nothing was measured
   std::vector<SearchOutcome> plans_;

@@ -36,5 +36,22 @@ TEST(InterimPlans, WholeProgramsTakeASmallShareOfTheTime) {
   }
 }
 
+// Of regions' best parts one was measured well and is slow in the whole program. What they promise
+// later need not be a tenth below what they promised then.
+TEST(InterimPlans, AProgramThatTookLongerThanExpectedIsSoonFollowed) {
+  InterimPlans interim;
+  interim.learned(InterimPlans::Of::kPlain, result_of(10'000, 9'900));
+  interim.learned(InterimPlans::Of::kRegion, result_of(100'000, 40'000));
+  ASSERT_TRUE(interim.is_due(10e6, 5e6, 12));
+  interim.sent(5e6, 12, 8);
+  EXPECT_FALSE(interim.is_due(10e6, 4.8e6, 20)) << "what was sent is not known yet";
+  CandidateResult whole = result_of(100, 0);
+  whole.report.total_ns = 8'000'000;
+  interim.learned(InterimPlans::Of::kWhole, whole);
+  EXPECT_FALSE(interim.is_due(10e6, 4.8e6, 19)) << "too soon";
+  EXPECT_TRUE(interim.is_due(10e6, 4.8e6, 20));
+  EXPECT_FALSE(interim.is_due(10e6, 7.5e6, 20));
+}
+
 }  // namespace
 }  // namespace coordinator
