@@ -18,14 +18,20 @@ struct WidthPart {
   Roles roles;
 };
 
+// The model with the logits of each call's last token alone, [batch, 1, words], which are all that
+// choose the next one; the model itself where it returns no others, or is known by its hash.
+std::shared_ptr<const Model> with_last_logits(std::shared_ptr<const Model> model,
+                                              const Roles& roles);
+
 // The ranges of sizes that have plans of their own: of a model that takes any number of tokens and
 // keeps them, one for a single token and one for more. Empty: one plan for all calls.
 std::vector<SizeRanges> width_ranges(const Model& model, const Roles& roles);
-// A part for each of them, or the model itself.
+// A part for each of them, or the model itself, with the last token's logits.
 common::Result<std::vector<WidthPart>> parts_of(const std::shared_ptr<const Model>& model);
 
 // Weights of two models with the same name and content, as places among the inputs of `from` and
-// `to`. Reads all of both.
+// `to`. Reads all of both; those of `to` that are equal leave memory again where they lie in a
+// file.
 struct EqualWeight {
   int from = 0, to = 0;
 };

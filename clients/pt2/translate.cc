@@ -118,6 +118,7 @@ class Driver {
   Result<Model> run() {
     Status status;
     model_.torch_version = program_.torch_version;
+    model_.file = program_.file;
     status = guarded("the model's inputs", [this] { inputs(); });
     if (!status.ok()) return status.error();
     status = graph(program_.graph);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -52,7 +53,8 @@ struct Model {
   // For each kCheck output of the graph, by its position: the operator that takes the indices.
   std::map<int, std::string> check_sources;
   std::string torch_version;
-  std::string class_name;  // of the module that was exported; may be empty
+  std::string class_name;                          // of the module that was exported; may be empty
+  std::shared_ptr<const common::MappedFile> file;  // that weights lie in; may be null
   // Of a model that is known by its hash: such a graph has inputs and outputs, but no nodes.
   std::optional<common::Digest> graph_hash;
 };

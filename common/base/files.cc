@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <system_error>
 
 #include "common/base/cat.h"
@@ -113,6 +114,19 @@ Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::string& pa
 
 MappedFile::~MappedFile() {
   if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+}
+
+void MappedFile::release(ByteView part) const {
+  std::less<> before;
+  const std::byte *first = part.data(), *last = first + part.size();
+  const std::byte *begin = bytes_.data(), *end = begin + bytes_.size();
+  if (before(first, begin)) first = begin;
+  if (before(end, last)) last = end;
+  auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  if (!before(first, last)) return;
+  size_t from = (static_cast<size_t>(first - begin) + page - 1) / page * page;
+  size_t to = static_cast<size_t>(last - begin) / page * page;
+  if (from < to) ::madvise(const_cast<std::byte*>(begin) + from, to - from, MADV_DONTNEED);
 }
 
 Result<ScratchDirectory> ScratchDirectory::create(std::string_view prefix) {

@@ -48,6 +48,9 @@ class MappedFile {
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;
   ByteView bytes() const { return bytes_; }
+  // Pages that lie whole in `part` count for the process no more until they are read again. What of
+  // `part` lies elsewhere stays.
+  void release(ByteView part) const;
 
  private:
   MappedFile() = default;

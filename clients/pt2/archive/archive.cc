@@ -269,7 +269,9 @@ Result<ExportedProgram> open_pt2(common::ByteView bytes, std::shared_ptr<const v
 Result<ExportedProgram> open_pt2(const std::string& path, const Pt2Limits& limits) {
   LFARM_ASSIGN_OR_RETURN(std::shared_ptr<const common::MappedFile> file,
                          common::MappedFile::open(path));
-  return open_pt2(file->bytes(), file, path, limits);
+  LFARM_ASSIGN_OR_RETURN(ExportedProgram program, open_pt2(file->bytes(), file, path, limits));
+  program.file = std::move(file);
+  return program;
 }
 
 }  // namespace clients

@@ -13,6 +13,7 @@
 
 #include "clients/pt2/archive/scalar_type.h"
 #include "common/base/bytes.h"
+#include "common/base/files.h"
 #include "common/base/result.h"
 
 namespace clients {
@@ -183,6 +184,7 @@ struct ExportedProgram {
   std::string torch_version;
   // Parameters, buffers and constants by their names in the module.
   std::unordered_map<std::string, StoredTensor> tensors;
+  std::shared_ptr<const common::MappedFile> file;  // where they lie; null: in memory of the caller
 };
 
 // kCorrupt unless every element that sizes, strides and offset reach lies inside the storage.

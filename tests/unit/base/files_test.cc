@@ -3,7 +3,11 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <fstream>
+#include <string>
 #include <utility>
 
 namespace common {
@@ -40,6 +44,38 @@ TEST(FileDescriptor, WhatIsReleasedStaysOpen) {
   EXPECT_FALSE(file.is_open());
   file = FileDescriptor();
   EXPECT_TRUE(is_open(taken.get()));
+}
+
+// Pages of files that are mapped here and in memory.
+int64_t file_pages() {
+  std::ifstream file("/proc/self/statm");
+  int64_t size = 0, resident = 0, of_files = 0;
+  file >> size >> resident >> of_files;
+  return of_files;
+}
+
+TEST(MappedFile, WhatIsReleasedLeavesMemoryAndComesAgain) {
+  auto directory = ScratchDirectory::create("lfarm-files");
+  ASSERT_TRUE(directory.ok()) << directory.error().message;
+  constexpr size_t kBytes = size_t{8} << 20;
+  const int64_t pages = static_cast<int64_t>(kBytes) / ::sysconf(_SC_PAGESIZE);
+  const Bytes content(kBytes, std::byte{7});
+  const std::string path = directory->path() + "/seven";
+  ASSERT_TRUE(write_file_atomic(path, content).ok());
+  auto file = MappedFile::open(path);
+  ASSERT_TRUE(file.ok()) << file.error().message;
+  auto is_whole = [&] {
+    return std::equal(content.begin(), content.end(), (*file)->bytes().data());
+  };
+  ASSERT_TRUE(is_whole());
+  const int64_t before = file_pages();
+  (*file)->release((*file)->bytes().subspan(100, kBytes / 2));
+  EXPECT_NEAR(static_cast<double>(before - file_pages()), static_cast<double>(pages) / 2, 64);
+  (*file)->release(content);  // not of this file
+  EXPECT_TRUE(is_whole());
+  (*file)->release((*file)->bytes());
+  EXPECT_NEAR(static_cast<double>(before - file_pages()), static_cast<double>(pages), 64);
+  EXPECT_TRUE(is_whole());
 }
 
 }  // namespace
