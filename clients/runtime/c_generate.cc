@@ -42,7 +42,9 @@ lfarm_status lfarm_generator_create(lfarm_model* model, lfarm_instance** instanc
                                     lfarm_error** error) {
   return guarded(error, [&]() -> Status {
     LFARM_ASSIGN_OR_RETURN(clients::Roles roles, clients::roles_of(*model->model));
-    return clients::make_instance(*model, clients::width_ranges(*model->model, roles), instance);
+    lfarm_model last = *model;
+    last.model = clients::with_last_logits(model->model, roles);
+    return clients::make_instance(last, clients::width_ranges(*model->model, roles), instance);
   });
 }
 

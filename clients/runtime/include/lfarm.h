@@ -291,9 +291,10 @@ typedef struct lfarm_generation {
 LFARM_API void lfarm_generation_init(lfarm_generation* options);
 
 /* An instance for lfarm_generate(), with one plan for prompts and one for single tokens where the
- * model takes any number of them; else as lfarm_instance_create(). LFARM_UNSUPPORTED says what a
- * model lacks: token ids (integers [batch, width]) among its inputs, positions and a mask at most
- * beside them, and logits (floats [batch, width, words] or [batch, words]) among its outputs. */
+ * model takes any number of them; else as lfarm_instance_create(). Of a call's tokens it returns
+ * the last one's logits, [batch, 1, words]. LFARM_UNSUPPORTED says what a model lacks: token ids
+ * (integers [batch, width]) among its inputs, positions and a mask at most beside them, and logits
+ * (floats [batch, width, words] or [batch, words]) among its outputs. */
 LFARM_API lfarm_status lfarm_generator_create(lfarm_model* model, lfarm_instance** instance,
                                               lfarm_error** error);
 /* Told of each token as it is chosen; 0 ends the sequence, another number goes on. */

@@ -10,8 +10,8 @@ namespace coordinator {
 
 // What each pass made of the graph.
 struct Partition {
-  common::Graph laid_out;  // rewrites/: known_comparisons.h, known_gathers.h, layout_assignment.h,
-                           // split_axes.h
+  common::Graph laid_out;  // rewrites/: needed_positions.h, known_comparisons.h, known_gathers.h,
+                           // layout_assignment.h, split_axes.h
   common::Graph rolled;    // common/ir/roll/roll.h
   Cut cut;                 // regions.h
 };

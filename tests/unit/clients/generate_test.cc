@@ -14,6 +14,7 @@
 #include "clients/generate/programs.h"
 #include "clients/generate/sampler.h"
 #include "common/ir/hlir/builder.h"
+#include "common/ir/hlir/verify.h"
 
 namespace clients {
 namespace {
@@ -135,6 +136,23 @@ TEST(Parts, AModelOfAnyWidthHasAPlanForOneToken) {
   EXPECT_EQ(parts[1].roles.width_least, 2);
   EXPECT_EQ(parts[1].roles.width_most, 16);
   EXPECT_EQ(parts_of(std::make_shared<const Model>(language_model({2, 16}))).value().size(), 1U);
+}
+
+// The next token depends on no others.
+TEST(Parts, TheLastTokensLogitsAreReturned) {
+  auto parts = parts_of(std::make_shared<const Model>(language_model({1, 16}, 2))).value();
+  const common::Shape last{2, 1, kWords};
+  for (const WidthPart& part : parts) {
+    const common::Graph& graph = part.model->graph;
+    EXPECT_TRUE(common::verify(graph).ok());
+    EXPECT_EQ(graph.node(graph.outputs[0].node).shape, last);
+  }
+  const WidthPart& one = parts[0];
+  EXPECT_EQ(with_last_logits(one.model, one.roles), one.model);
+  Model named = language_model({1, 16});
+  named.graph_hash = common::Digest{};  // as the farm knows it
+  auto known = std::make_shared<const Model>(std::move(named));
+  EXPECT_EQ(with_last_logits(known, roles_of(*known).value()), known);
 }
 
 // ---- Runs ------------------------------------------------------------------------------------

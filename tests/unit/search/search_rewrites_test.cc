@@ -11,6 +11,7 @@
 #include "common/ir/hlir/verify.h"
 #include "common/runtime/interpreter/interpreter.h"
 #include "coordinator/search/partition/rewrites/known_gathers.h"
+#include "coordinator/search/partition/rewrites/needed_positions.h"
 #include "coordinator/search/partition/rewrites/split_axes.h"
 #include "coordinator/search/space/region_space.h"
 #include "program_interpreter.h"
@@ -40,7 +41,8 @@ int64_t count(const Graph& graph, Op op) {
 
 void expect_same_values(const Graph& graph, const Graph& rewritten, double tolerance) {
   ASSERT_TRUE(common::verify(rewritten).ok()) << common::print(rewritten);
-  const std::vector<HostTensor> inputs = sample_inputs(graph, {}, 5);
+  const std::vector<int64_t> symbols(graph.symbols.size(), 7);
+  const std::vector<HostTensor> inputs = sample_inputs(graph, symbols, 5);
   auto expected = common::interpret(graph, inputs, {});
   auto got = common::interpret(rewritten, inputs, {});
   ASSERT_TRUE(expected.ok() && got.ok());
@@ -130,6 +132,88 @@ TEST(KnownGathers, OthersStay) {
   Graph graph = b.finish();
   Graph rewritten = replace_known_gathers(graph);
   EXPECT_EQ(count(rewritten, Op::kGather), 2) << common::print(rewritten);
+  expect_same_values(graph, rewritten, 0);
+}
+
+// Two layers of norm, products and a residual sum over [t, d], as classifiers of one token are.
+struct Tokens {
+  GraphBuilder b{{{2, 64}}};
+  const Expr t = Expr::symbol(0);
+
+  NodeId weight(int64_t rows, int64_t columns) {
+    return b.input(InputKind::kWeight, DType::kFloat32, {rows, columns}, "w");
+  }
+  NodeId product(NodeId x, NodeId w) {
+    const common::Shape &left = b.shape(x), &right = b.shape(w);
+    common::Shape all{left[0], right[1], left[1]};
+    NodeId a = b.view(x, {all, {Expr::index(0), Expr::index(2)}, {}, 0});
+    NodeId c = b.view(w, {all, {Expr::index(2), Expr::index(1)}, {}, 0});
+    return b.reduce(ReduceOp::kSum, b.binary(BinaryOp::kMul, a, c), {2});
+  }
+  NodeId layer(NodeId x) {
+    NodeId square = b.reduce(ReduceOp::kSum, b.binary(BinaryOp::kMul, x, x), {1});
+    NodeId each = b.view(b.unary(UnaryOp::kRsqrt, square), {b.shape(x), {Expr::index(0)}, {}, 0});
+    NodeId wide = product(b.binary(BinaryOp::kMul, x, each), weight(4, 8));
+    return b.binary(BinaryOp::kAdd, x, product(b.unary(UnaryOp::kTanh, wide), weight(8, 4)));
+  }
+};
+
+// Products of the second layer and of the words' are of one row, and those of the first one, whose
+// rows are summed, of all.
+TEST(NeededPositions, OneTokenIsComputedUpToWhereOthersAreRead) {
+  Tokens m;
+  NodeId x = m.b.input(InputKind::kUser, DType::kFloat32, {m.t, 4}, "x");
+  NodeId first = m.layer(x);
+  NodeId mean = m.b.reduce(ReduceOp::kSum, first, {0});
+  NodeId mixed = m.b.binary(BinaryOp::kAdd, first,
+                            m.b.view(mean, {m.b.shape(first), {Expr::index(1)}, {}, 0}));
+  NodeId logits = m.product(m.layer(mixed), m.weight(4, 16));
+  m.b.output(m.b.view(logits, {{16}, {m.t - 1, Expr::index(0)}, {}, 0}));
+  Graph graph = m.b.finish();
+  Graph rewritten = compute_needed_positions(graph);
+  std::vector<std::string> rows;
+  for (const common::Node& node : rewritten.nodes) {
+    if (node.op == Op::kReduce && node.shape.size() == 2) rows.push_back(node.shape[0].text());
+  }
+  EXPECT_EQ(rows, (std::vector<std::string>{"s0", "s0", "1", "1", "1"})) << print(rewritten);
+  expect_same_values(graph, rewritten, 1e-6);
+  EXPECT_EQ(compute_needed_positions(rewritten), rewritten);
+}
+
+// A value that is read at several positions, or along an axis that its operation needs whole.
+TEST(NeededPositions, WhatIsReadElsewhereStays) {
+  GraphBuilder b;
+  NodeId x = b.input(InputKind::kUser, DType::kFloat32, {5, 3}, "x");
+  auto row = [&](NodeId of, int64_t at) {
+    return b.view(of, {{3}, {Expr(at), Expr::index(0)}, {}, 0});
+  };
+  NodeId several = b.unary(UnaryOp::kExp, x);
+  b.output(b.binary(BinaryOp::kSub, row(several, 4), row(several, 1)));
+  NodeId returned = b.unary(UnaryOp::kTanh, x);
+  b.output(returned);
+  b.output(row(returned, 2));
+  b.output(row(b.scan(common::ScanOp::kSum, b.unary(UnaryOp::kSin, x), 0), 3));
+  b.output(row(b.sort_indices(b.unary(UnaryOp::kCos, x), 0, true), 1));
+  Graph graph = b.finish();
+  EXPECT_EQ(compute_needed_positions(graph), graph);
+}
+
+// Beside the axis of a scan, and what is read at positions that data gives.
+TEST(NeededPositions, GathersAndScansAreNarrowed) {
+  GraphBuilder b;
+  NodeId x = b.input(InputKind::kUser, DType::kFloat32, {5, 3}, "x");
+  NodeId at = b.input(InputKind::kUser, DType::kInt64, {5, 3}, "at");
+  NodeId table = b.unary(UnaryOp::kExp, x);
+  NodeId sums = b.scan(common::ScanOp::kSum, b.unary(UnaryOp::kSin, x), 1);
+  NodeId read = b.gather(table, {at}, {5, 3}, {{-1, Expr::index(0)}, {0, {}}});
+  NodeId both = b.binary(BinaryOp::kAdd, read, sums);
+  b.output(b.view(both, {{3}, {Expr(2), Expr::index(0)}, {}, 0}));
+  Graph graph = b.finish();
+  Graph rewritten = compute_needed_positions(graph);
+  for (const common::Node& node : rewritten.nodes) {
+    if (node.op == Op::kInput || node.op == Op::kView) continue;
+    EXPECT_TRUE(node.shape[0].is_constant(1)) << print(rewritten);
+  }
   expect_same_values(graph, rewritten, 0);
 }
 
