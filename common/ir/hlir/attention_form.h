@@ -64,6 +64,11 @@ struct AttentionForm {
   std::vector<NodeId> obstacles;
 
   Expr size(const std::vector<int>& labels) const;  // the product of the labels' sizes
+  // Whether keys that no row sees may be left out, and masks alone say which: data, not positions.
+  bool is_hidden_by_masks() const {
+    return weights.keeps_zero && !hidden.masks.empty() && hidden.first.empty() &&
+           hidden.last.empty();
+  }
 };
 
 // `is_stored` says which computed nodes the kernel would only read. Empty when the contraction

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/base/cat.h"
 #include "common/base/contains.h"
 #include "common/ir/expr/index.h"
 #include "common/lowering/text/c_text.h"
@@ -159,6 +160,20 @@ std::string AttentionOperands::value(BodyEmitter& emitter, const Expr& key,
 std::string AttentionOperands::probability(BodyEmitter& emitter, const std::vector<Expr>& rows,
                                            const Expr& key) const {
   return element(emitter, probabilities(), probabilities_at(rows, key));
+}
+
+std::string AttentionOperands::sees(BodyEmitter& emitter, const std::vector<Expr>& rows,
+                                    const Expr& key) const {
+  std::string all;
+  for (const AttentionForm::Mask& mask : form_.hidden.masks) {
+    CodeValue x = emitter.value(mask.node, demanded(exponents(), softmax_at(rows, key), mask.node));
+    DType dtype = body_.node(mask.node).dtype;
+    if (!all.empty()) all += " & ";
+    all += mask.is_added ? cat("!(", c_cast(dtype, DType::kFloat32, x.text),
+                               " <= ", c_literal(DType::kFloat32, AttentionForm::kHiddenScore), ")")
+                         : cat("(", x.text, mask.hides ? " == 0)" : " != 0)");
+  }
+  return all;
 }
 
 }  // namespace common

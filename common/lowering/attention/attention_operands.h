@@ -52,6 +52,8 @@ class AttentionOperands {
   std::string value(BodyEmitter& emitter, const Expr& key, const Expr& column) const;
   std::string probability(BodyEmitter& emitter, const std::vector<Expr>& rows,
                           const Expr& key) const;
+  // Whether no mask hides the key from the row, in C. There is a mask.
+  std::string sees(BodyEmitter& emitter, const std::vector<Expr>& rows, const Expr& key) const;
 
  private:
   Indices by_label(const std::vector<int>& labels, const std::vector<Expr>& rows, const Expr& key,

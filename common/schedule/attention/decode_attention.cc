@@ -37,12 +37,6 @@ bool is_decode(const HalfAttention& a) {
          width % kHalfChunk == 0 && std::max(depth, width) <= kWidthMax;
 }
 
-// Whether masks alone, which data gives, hide keys.
-bool may_read_masks(const AttentionForm& form) {
-  return form.weights.keeps_zero && !form.hidden.masks.empty() && form.hidden.first.empty() &&
-         form.hidden.last.empty();
-}
-
 // Of how many warps blocks are and how many share the keys: those that are predicted to take least
 // over the sizes that there may be.
 DecodeBlocks blocks_of(const HalfAttention& a, const Schedule& schedule, int64_t processors) {
@@ -71,7 +65,7 @@ std::optional<DecodeAttentionTiling> choose_decode_attention(const HalfAttention
   const Expr keys = a.form.size({a.form.key});
   const int64_t step = blocks.splits * blocks.warps * kDecodeWarpKeys;
   DecodeAttentionTiling t{blocks.warps, blocks.splits};
-  t.reads_masks = may_read_masks(a.form) &&
+  t.reads_masks = a.form.is_hidden_by_masks() &&
                   (!keys.is_constant() || divide_up(keys.constant(), step) >= kStepsToFind);
   return t;
 }
@@ -83,7 +77,7 @@ Status verify(const DecodeAttentionTiling& t, const HalfAttention& a) {
       t.splits > gpu_splits_max(a.form.size({a.form.key}), t.warps * kDecodeWarpKeys)) {
     return wrong_tiling(t, "blocks without keys");
   }
-  if (t.reads_masks && !may_read_masks(a.form)) {
+  if (t.reads_masks && !a.form.is_hidden_by_masks()) {
     return wrong_tiling(t, "not masks alone hide keys");
   }
   const int64_t rows = a.form.size(a.form.rows).constant();

@@ -54,6 +54,7 @@ AttentionTiling choose_attention_tiling(const Graph& body, const AttentionForm& 
   t.sum_mr = sums.mr;
   t.sum_nr = sums.nr;
   t.online = form.weights.scales_rows && given("online") != 0;
+  t.reads_masks = form.is_hidden_by_masks();
   return t;
 }
 
@@ -80,6 +81,7 @@ Status verify(const AttentionTiling& t, const Graph& body, const AttentionForm& 
   if (t.online && !form.weights.scales_rows) {
     return wrong("online softmax needs weights that are multiples of probabilities");
   }
+  if (t.reads_masks && !form.is_hidden_by_masks()) return wrong("not masks alone hide keys");
   return {};
 }
 

@@ -15,6 +15,7 @@ struct AttentionTiling {
   int64_t sum_mr = 8, sum_nr = 48;      // of the product: rows, columns
   bool dots = false;                    // few rows: keys and values are read where they lie
   bool online = true;                   // a block of keys rescales what earlier blocks left
+  bool reads_masks = false;             // keys that masks hide from all rows of a unit are left out
 
   template <class Self, class Visit>
   static void fields(Self& t, Visit visit) {
@@ -26,6 +27,7 @@ struct AttentionTiling {
     visit("sum_nr", t.sum_nr);
     visit("dots", t.dots);
     visit("online", t.online);
+    visit("reads_masks", t.reads_masks);
   }
 };
 

@@ -145,6 +145,7 @@ class AttentionEmitter {
 
   // [lo, hi): the keys that some row of the unit sees.
   void find_range() {
+    if (z_.tiling.reads_masks) return find_in_masks();
     std::string keys = writer_.rare_text(z_.key_count);
     bool limited = !form_.hidden.first.empty() || !form_.hidden.last.empty();
     if (!limited || !form_.weights.keeps_zero) {
@@ -170,6 +171,26 @@ class AttentionEmitter {
     close_rows();
     // Rows that see nothing are NaN all over, which only a key can tell them.
     if (!z_.tiling.online) writer_.line(cat("if (hi <= lo) { lo = 0; hi = ", keys, "; }"));
+  }
+
+  // From the first key that some row sees to the last. A row that sees none may be spread over all
+  // keys, which then are all read.
+  void find_in_masks() {
+    std::string keys = writer_.rare_text(z_.key_count);
+    writer_.line(cat("int64_t lo = ", keys, ", hi = 0, blind = 0;"));
+    std::vector<Expr> rows = open_rows();
+    writer_.line(cat("int64_t first = ", keys, ", last = -1;"));
+    Expr key = open_keys();
+    std::string visible = operands_.sees(emitter_, rows, key);
+    writer_.line(cat("const _Bool sees = ", visible, ";"));
+    writer_.line("first = sees & (n < first) ? n : first;");
+    writer_.line("last = sees & (n > last) ? n : last;");
+    close_keys("0", keys, "#pragma omp simd reduction(min:first) reduction(max:last)");
+    writer_.line("lo = lf_min_i64(lo, first);");
+    writer_.line("hi = lf_max_i64(hi, last + 1);");
+    writer_.line("blind |= last < 0;");
+    close_rows();
+    writer_.line(cat("if (blind) { lo = 0; hi = ", keys, "; }"));
   }
 
   void open_key_blocks() {

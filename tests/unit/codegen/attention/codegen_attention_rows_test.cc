@@ -188,44 +188,45 @@ TEST(CodegenAttention, FewRowsLeaveOutHiddenKeys) {
 
 // Masks that data give leave out the keys before the first and after the last that some row sees,
 // unless a row sees none: that one is spread over all of them.
-TEST(CodegenAttention, FewRowsFindTheirKeysInMasks) {
+TEST(CodegenAttention, RowsFindTheirKeysInMasks) {
   Random random(76);
   constexpr int64_t kKeys = 1100, kFrom = 70, kTo = 900;
-  for (Mask mask : {Mask::kGiven, Mask::kBias}) {
-    for (bool one_sees_none : {false, true}) {
-      KernelBatch batch;
-      Attention a;
-      a.groups = 1;
-      a.rows = 3;
-      a.keys = kKeys;
-      a.mask = mask;
-      a.half = true;
-      Builder builder(a);
-      Graph body = builder.build();
-      std::vector<HostTensor> inputs = builder.values(random);
-      for (int64_t k = 0; k < 3 * kKeys; ++k) {
-        bool sees = k % kKeys >= kFrom && k % kKeys < kTo && !(one_sees_none && k < kKeys);
-        if (mask == Mask::kGiven) inputs[3].set_int(k, sees ? 1 : 0);
-        if (mask == Mask::kBias && !sees) inputs[3].set(k, std::numeric_limits<float>::lowest());
-      }
-      std::vector<HostTensor> poisoned;
-      for (const HostTensor& t : inputs) poisoned.push_back(t.clone().value());
-      batch.add(Template::kAttention, {}, body, std::move(inputs));
-      for (int64_t k = 0; k < kKeys * a.width; ++k) {
-        bool is_seen = k / a.width >= kFrom && k / a.width < kTo;
-        if (!is_seen) poisoned[2].set(k, std::numeric_limits<double>::quiet_NaN());
-      }
-      // Blocks of several steps look for the keys.
-      batch.add(Template::kAttention, {{"block_keys", 64}, {"splits", 4}}, body,
-                std::move(poisoned));
-      batch.compile();
-      batch.check(0, 1e-4);
-      // A CPU reads all keys.
-      if (one_sees_none || !batch.runs() || !runs_on_gpu()) continue;
-      std::vector<HostTensor> clean = batch.run(0, 1), hidden = batch.run(1, 1);
-      for (int64_t k = 0; k < clean[0].elements(); ++k) {
-        ASSERT_NEAR(clean[0].get(k), hidden[0].get(k), 1e-4) << k;
-      }
+  // Many rows read all keys on a GPU.
+  const std::vector<int64_t> rows =
+      runs_on_gpu() ? std::vector<int64_t>{3} : std::vector<int64_t>{3, 40};
+  for (size_t turn = 0; turn < 4 * rows.size(); ++turn) {
+    const Mask mask = turn % 2 == 0 ? Mask::kGiven : Mask::kBias;
+    const bool one_sees_none = turn / 2 % 2 == 1;
+    KernelBatch batch;
+    Attention a;
+    a.groups = 1;
+    a.rows = rows[turn / 4];
+    a.keys = kKeys;
+    a.mask = mask;
+    a.half = true;
+    Builder builder(a);
+    Graph body = builder.build();
+    std::vector<HostTensor> inputs = builder.values(random);
+    for (int64_t k = 0; k < a.rows * kKeys; ++k) {
+      bool sees = k % kKeys >= kFrom && k % kKeys < kTo && !(one_sees_none && k < kKeys);
+      if (mask == Mask::kGiven) inputs[3].set_int(k, sees ? 1 : 0);
+      if (mask == Mask::kBias && !sees) inputs[3].set(k, std::numeric_limits<float>::lowest());
+    }
+    std::vector<HostTensor> poisoned;
+    for (const HostTensor& t : inputs) poisoned.push_back(t.clone().value());
+    batch.add(Template::kAttention, {}, body, std::move(inputs));
+    for (int64_t k = 0; k < kKeys * a.width; ++k) {
+      bool is_seen = k / a.width >= kFrom && k / a.width < kTo;
+      if (!is_seen) poisoned[2].set(k, std::numeric_limits<double>::quiet_NaN());
+    }
+    // Blocks of several steps look for the keys.
+    batch.add(Template::kAttention, {{"block_keys", 64}, {"splits", 4}}, body, std::move(poisoned));
+    batch.compile();
+    batch.check(0, 1e-4);
+    if (one_sees_none || !batch.runs()) continue;
+    std::vector<HostTensor> clean = batch.run(0, 1), hidden = batch.run(1, 1);
+    for (int64_t k = 0; k < clean[0].elements(); ++k) {
+      ASSERT_NEAR(clean[0].get(k), hidden[0].get(k), 1e-4) << k;
     }
   }
 }

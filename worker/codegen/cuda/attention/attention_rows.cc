@@ -71,22 +71,6 @@ void CudaAttentionRows::find_visible() {
   if (needs_a_key_) lines(cat("if (hi <= lo) { lo = 0; hi = ", keys, "; }"));
 }
 
-// Whether no mask hides the key from the row, as C.
-std::string CudaAttentionRows::sees(const std::vector<Expr>& rows, const Expr& key) {
-  std::string all = "true";
-  for (const AttentionForm::Mask& mask : form_.hidden.masks) {
-    Indices at =
-        operands_.demanded(operands_.exponents(), operands_.softmax_at(rows, key), mask.node);
-    CodeValue x = emitter_.value(mask.node, at);
-    common::DType dtype = body_.node(mask.node).dtype;
-    all += mask.is_added
-               ? cat(" & !(", common::c_cast(dtype, common::DType::kFloat32, x.text), " <= ",
-                     common::c_literal(common::DType::kFloat32, AttentionForm::kHiddenScore), ")")
-               : cat(" & ", x.text, mask.hides ? " == 0" : " != 0");
-  }
-  return all;
-}
-
 // From the first key that some row sees to the last. A row that sees none may be spread over all
 // keys, which then are all read.
 void CudaAttentionRows::find_in_masks() {
@@ -96,7 +80,7 @@ void CudaAttentionRows::find_in_masks() {
   lines("uint32_t here = 0;");
   Expr key = Expr::index(writer_.bind_index("k", key_size_, writer_.depth()));
   writer_.open(false);
-  std::string visible = sees(row_labels("r"), key);
+  std::string visible = operands_.sees(emitter_, row_labels("r"), key);
   lines(cat("here |= (uint32_t)(", visible, ") << r;"));
   writer_.close(unrolled_loop("r", rows_));
   lines("if (here != 0) low = min(low, k), high = max(high, k + 1), seen |= here;");

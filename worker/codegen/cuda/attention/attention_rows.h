@@ -52,7 +52,6 @@ class CudaAttentionRows : public CudaAttentionText {
  private:
   void find_visible();
   void find_in_masks();
-  std::string sees(const std::vector<common::Expr>& rows, const common::Expr& key);
   void weigh_parts(const std::string& count, int64_t most, bool last);
   // `sums` is memory, or what keeps_left() says that threads hold.
   void begin_sum(const std::string& loop, const std::string& part);
