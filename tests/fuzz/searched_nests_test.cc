@@ -120,8 +120,9 @@ class SearchedNests : public ::testing::TestWithParam<const char*> {
                const std::vector<int64_t>& symbols) {
     SCOPED_TRACE(print(*kernel.tiling) + "\n" + print(kernel.body));
     const Tensors inputs = inputs_of(kernel.body, symbols);
-    compare(interpret_product(tiled.body, tiled.product, tiled.loops, inputs, kWide),
-            interpret(kernel.body, inputs, kWide));
+    compare(
+        interpret_loops(looped_products(tiled.body, {tiled.product}, tiled.loops), inputs, kWide),
+        interpret(kernel.body, inputs, kWide));
   }
 
   Tensors inputs_of(const Graph& body, const std::vector<int64_t>& symbols) {

@@ -84,7 +84,7 @@ struct Rooms {
 const std::vector<Rooms>& rooms() {
   static const std::vector<Rooms> kRooms = {
       {"common/cost/", {"", "kernels/"}},
-      {"common/ir/", {"expr/", "hlir/", "roll/", "nest/", "llir/"}},
+      {"common/ir/", {"expr/", "hlir/", "roll/", "nest/", "llir/", "tiled/"}},
       {"common/lowering/", {"text/", "body/", "attention/", "loops/"}},
       {"common/runtime/", {"tensor/", "interpreter/", "device/", "executor/", ""}},
       {"coordinator/rules/", {"matching/", ""}},

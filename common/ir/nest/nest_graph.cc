@@ -5,6 +5,7 @@
 
 #include "common/base/contains.h"
 #include "common/ir/expr/ceil_div.h"
+#include "common/ir/nest/node_adder.h"
 #include "common/ir/nest/output_groups.h"
 
 namespace common {
@@ -107,14 +108,15 @@ std::optional<double> neutral(ReduceOp op) {
 
 class NestGraphBuilder {
  public:
-  NestGraphBuilder(const Graph& body, const LoopNest& nest) : body_(body), nest_(nest) {
+  NestGraphBuilder(const Graph& body, const LoopNest& nest)
+      : body_(body), nest_(nest), nodes_(graph_) {
     graph_.symbols = body.symbols;
     graph_.inputs = body.inputs;
   }
 
   Graph build() {
     for (NodeId id = 0; id < static_cast<NodeId>(body_.nodes.size()); ++id) {
-      node_of_.push_back(is_shared(id) ? shared_reduction(id) : add(copy(id)));
+      node_of_.push_back(is_shared(id) ? shared_reduction(id) : nodes_.add(copy(id)));
     }
     const std::vector<OutputGroup> groups = group_outputs(body_);
     std::vector<NodeId> values(body_.outputs.size()), places(body_.outputs.size());
@@ -123,41 +125,18 @@ class NestGraphBuilder {
       View visit{loops.extents, positions_of(nest_, g, loops), loops.inside, 0};
       View place = visit;
       place.fill = -1;
-      NodeId position = view(flat_positions(groups[g].shape), place);
+      NodeId position = nodes_.view(nodes_.flat_positions(groups[g].shape), place);
       for (size_t output : groups[g].outputs) {
-        values[output] = view(node_of_[static_cast<size_t>(looped_node(output))], visit);
+        values[output] = nodes_.view(node_of_[static_cast<size_t>(looped_node(output))], visit);
         places[output] = position;
       }
     }
     values.insert(values.end(), places.begin(), places.end());
-    for (NodeId id : values) graph_.outputs.push_back({OutputKind::kUser, id, -1});
+    for (NodeId id : values) nodes_.output(id);
     return std::move(graph_);
   }
 
  private:
-  NodeId add(Node node) {
-    graph_.nodes.push_back(std::move(node));
-    return static_cast<NodeId>(graph_.nodes.size()) - 1;
-  }
-  NodeId view(NodeId x, View view) {
-    const DType dtype = graph_.node(x).dtype;
-    Shape shape = view.shape;
-    return add({Op::kView, dtype, std::move(shape), {x}, ViewAttr{std::move(view)}});
-  }
-  NodeId reduce(ReduceOp op, NodeId x, std::vector<int> axes) {
-    Shape shape;
-    for (size_t d = 0; d < graph_.node(x).shape.size(); ++d) {
-      if (!contains(axes, static_cast<int>(d))) shape.push_back(graph_.node(x).shape[d]);
-    }
-    const DType dtype = graph_.node(x).dtype;
-    return add({Op::kReduce, dtype, std::move(shape), {x}, ReduceAttr{op, std::move(axes)}});
-  }
-  NodeId cast(NodeId x, DType dtype) {
-    const Node& node = graph_.node(x);
-    if (node.dtype == dtype) return x;
-    Shape shape = node.shape;
-    return add({Op::kCast, dtype, std::move(shape), {x}, {}});
-  }
   Node copy(NodeId id) const {
     Node node = body_.node(id);
     for (NodeId& operand : node.operands) operand = node_of_[static_cast<size_t>(operand)];
@@ -166,15 +145,6 @@ class NestGraphBuilder {
   NodeId looped_node(size_t output) const {
     const NodeId id = body_.outputs[output].node;
     return body_.node(id).op == Op::kScatter ? body_.node(id).operands[1] : id;
-  }
-  NodeId flat_positions(const Shape& shape) {
-    const Expr count = element_count(shape);
-    NodeId flat = add({Op::kIota, DType::kInt64, {count}, {}, {}});
-    Expr position = 0;
-    for (size_t d = 0; d < shape.size(); ++d) {
-      position = position * shape[d] + Expr::index(static_cast<int>(d));
-    }
-    return view(flat, {shape, {position}, {}, 0});
   }
 
   bool is_shared(NodeId id) const {
@@ -212,16 +182,17 @@ class NestGraphBuilder {
       below = *exact_div(below, shape[d]);
       view_of_parts.index.push_back(mod(floor_div(step, below), shape[d]));
     }
-    NodeId x = view(node_of_[static_cast<size_t>(node.operands[0])], std::move(view_of_parts));
+    NodeId x =
+        nodes_.view(node_of_[static_cast<size_t>(node.operands[0])], std::move(view_of_parts));
     // A sum is rounded once, as the interpreter's sums are: parts are not.
-    x = cast(x, DType::kFloat64);
-    return cast(reduce(reduction.op, reduce(reduction.op, x, {kept, kept + 2}), {kept}),
-                node.dtype);
+    x = nodes_.reduce(reduction.op, nodes_.cast(x, DType::kFloat64), {kept, kept + 2});
+    return nodes_.cast(nodes_.reduce(reduction.op, x, {kept}), node.dtype);
   }
 
   const Graph& body_;
   const LoopNest& nest_;
   Graph graph_;
+  NodeAdder nodes_;
   std::vector<NodeId> node_of_;  // of the body's nodes
   bool has_blocks_ = true;       // for the first reduction that a group shares
 };

@@ -58,19 +58,19 @@ Result<std::vector<HostTensor>> interpret_nest(const Graph& body, const LoopNest
   return results;
 }
 
-Result<std::vector<HostTensor>> interpret_product(const Graph& body, NodeId contraction,
-                                                  const ProductLoops& loops,
-                                                  std::span<const HostTensor> inputs,
-                                                  const InterpretOptions& options) {
-  LFARM_ASSIGN_OR_RETURN(std::vector<int64_t> symbols, symbols_of(body, inputs));
-  LFARM_ASSIGN_OR_RETURN(std::vector<HostTensor> visited,
-                         interpret(product_graph(body, contraction, loops), inputs, options));
-  LFARM_ASSIGN_OR_RETURN(
-      HostTensor product,
-      in_place(visited[0], visited[1], evaluate_shape(body.node(contraction).shape, symbols)));
+Result<std::vector<HostTensor>> interpret_loops(const LoopedNodes& looped,
+                                                std::span<const HostTensor> inputs,
+                                                const InterpretOptions& options) {
+  LFARM_ASSIGN_OR_RETURN(std::vector<int64_t> symbols, symbols_of(looped.body, inputs));
+  LFARM_ASSIGN_OR_RETURN(std::vector<HostTensor> visited, interpret(looped.loops, inputs, options));
   std::vector<HostTensor> given(inputs.begin(), inputs.end());
-  given.push_back(std::move(product));
-  return interpret(after_product(body, contraction), given, options);
+  for (size_t k = 0; k < looped.nodes.size(); ++k) {
+    const Shape& shape = looped.body.node(looped.nodes[k]).shape;
+    LFARM_ASSIGN_OR_RETURN(HostTensor node, in_place(visited[2 * k], visited[2 * k + 1],
+                                                     evaluate_shape(shape, symbols)));
+    given.push_back(std::move(node));
+  }
+  return interpret(after_loops(looped), given, options);
 }
 
 }  // namespace common

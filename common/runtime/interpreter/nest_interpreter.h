@@ -1,11 +1,11 @@
-// Executes loop nests by the reference interpreter, without a compiler.
+// Executes loop nests, and the loops of tilings, by the reference interpreter, without a compiler.
 #pragma once
 
 #include <span>
 #include <vector>
 
 #include "common/ir/nest/loop_nest.h"
-#include "common/ir/nest/product_loops.h"
+#include "common/ir/tiled/looped_nodes.h"
 #include "common/runtime/interpreter/interpreter.h"
 
 namespace common {
@@ -17,11 +17,10 @@ Result<std::vector<HostTensor>> interpret_nest(const Graph& body, const LoopNest
                                                std::span<const HostTensor> inputs,
                                                const InterpretOptions& options);
 
-// What interpret() gives of `body`, where the contraction is computed in the loops' order. See
-// product_graph() for what it may be. Errors as above.
-Result<std::vector<HostTensor>> interpret_product(const Graph& body, NodeId contraction,
-                                                  const ProductLoops& loops,
-                                                  std::span<const HostTensor> inputs,
-                                                  const InterpretOptions& options);
+// What interpret() gives of looped.body, where the nodes are computed in the loops' order. Errors
+// as above.
+Result<std::vector<HostTensor>> interpret_loops(const LoopedNodes& looped,
+                                                std::span<const HostTensor> inputs,
+                                                const InterpretOptions& options);
 
 }  // namespace common

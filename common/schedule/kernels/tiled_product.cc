@@ -6,7 +6,7 @@
 #include "common/ir/expr/index.h"
 #include "common/ir/hlir/attention_form.h"
 #include "common/ir/nest/lower_structure.h"
-#include "common/ir/nest/softmax_blocks.h"
+#include "common/ir/tiled/softmax_blocks.h"
 #include "common/lowering/body/contraction.h"
 #include "common/schedule/attention/decode_attention.h"
 #include "common/schedule/attention/decode_blocks.h"

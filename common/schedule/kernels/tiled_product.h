@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "common/ir/llir/llir.h"
-#include "common/ir/nest/product_loops.h"
+#include "common/ir/tiled/product_loops.h"
 #include "common/schedule/kernels/nest_machine.h"
 
 namespace common {

@@ -100,7 +100,8 @@ void expect_equal(const Graph& body, const TiledProduct& tiled) {
   const InterpretOptions wide{.precision = Precision::kWide};
   auto expected = interpret(body, inputs, wide);
   ASSERT_TRUE(expected.ok()) << expected.error().message;
-  auto got = interpret_product(tiled.body, tiled.product, tiled.loops, inputs, wide);
+  auto got =
+      interpret_loops(looped_products(tiled.body, {tiled.product}, tiled.loops), inputs, wide);
   ASSERT_TRUE(got.ok()) << got.error().message;
   ASSERT_EQ(got->size(), expected->size());
   for (size_t k = 0; k < got->size(); ++k) {

@@ -1,4 +1,4 @@
-#include "common/ir/nest/product_loops.h"
+#include "common/ir/tiled/product_loops.h"
 
 #include <utility>
 
@@ -7,38 +7,11 @@
 #include "common/ir/expr/index.h"
 #include "common/ir/hlir/indices.h"
 #include "common/ir/hlir/tile_form.h"
+#include "common/ir/nest/node_adder.h"
+#include "common/ir/tiled/loop_axes.h"
 
 namespace common {
 namespace {
-
-// Axes of a graph's tensor that are loops, and what they leave out.
-struct LoopAxes {
-  Shape extents;
-  std::vector<Validity> inside;
-
-  Expr add(const Expr& extent) {
-    extents.push_back(extent);
-    return Expr::index(static_cast<int>(extents.size()) - 1);
-  }
-  // Adds the loops of an axis and returns the position on it. The last tile of a block that its
-  // tiles do not divide ends with the block.
-  Expr cut(const Expr& extent, const std::vector<int64_t>& cuts) {
-    std::vector<Expr> begin = {add(ceil_div(extent, Expr(cuts[0]))) * Expr(cuts[0])};
-    for (size_t k = 1; k <= cuts.size(); ++k) {
-      const int64_t step = k < cuts.size() ? cuts[k] : 1;
-      begin.push_back(add(ceil_div(Expr(cuts[k - 1]), Expr(step))) * Expr(step));
-    }
-    Expr within;
-    for (size_t k = cuts.size(); k > 0; --k) {
-      within += begin[k];
-      if (k < cuts.size() && cuts[k - 1] % cuts[k] == 0) continue;
-      inside.push_back({within, Expr(cuts[k - 1])});
-    }
-    Expr position = begin[0] + within;
-    inside.push_back({position, extent});
-    return position;
-  }
-};
 
 std::vector<int> range(int first, size_t count) {
   std::vector<int> labels(count);
@@ -46,13 +19,10 @@ std::vector<int> range(int first, size_t count) {
   return labels;
 }
 
-class ProductGraphBuilder {
+class ProductLoopsAdder {
  public:
-  ProductGraphBuilder(const Graph& body, NodeId id, const ProductLoops& loops)
-      : node_(body.node(id)), problem_(tile_problem(body, node_)), loops_(loops) {
-    graph_.symbols = body.symbols;
-    graph_.inputs = body.inputs;
-    graph_.nodes.assign(body.nodes.begin(), body.nodes.begin() + id + 1);
+  ProductLoopsAdder(Graph& graph, NodeId id, const ProductLoops& loops)
+      : nodes_(graph), node_(graph.node(id)), problem_(tile_problem(graph, node_)), loops_(loops) {
     if (loops.one_row_label && !problem_.m.empty()) {
       problem_.batch.insert(problem_.batch.end(), problem_.m.begin(), problem_.m.end() - 1);
       problem_.m.erase(problem_.m.begin(), problem_.m.end() - 1);
@@ -60,7 +30,7 @@ class ProductGraphBuilder {
     }
   }
 
-  Graph build() {
+  VisitedNode run() {
     const NodeId sums = product();
     LoopAxes axes;
     LabelIndices index(problem_.label_size.size());
@@ -68,26 +38,11 @@ class ProductGraphBuilder {
     index.give(problem_.m, own(problem_.m, axes.cut(problem_.m_size, loops_.rows)));
     index.give(problem_.n, own(problem_.n, axes.cut(problem_.n_size, loops_.columns)));
     const Expr position = linear_position(index.of(attr<ContractAttr>(node_).out), node_.shape);
-    const NodeId flat = add(Op::kIota, DType::kInt64, {element_count(node_.shape)}, {}, {});
-    const NodeId places = view(flat, {axes.extents, {position}, axes.inside, -1});
-    for (NodeId output : {sums, places}) graph_.outputs.push_back({OutputKind::kUser, output, -1});
-    return std::move(graph_);
+    const NodeId flat = nodes_.iota(element_count(node_.shape));
+    return {sums, nodes_.view(flat, axes.read({position}, -1))};
   }
 
  private:
-  NodeId add(Op op, DType dtype, Shape shape, std::vector<NodeId> operands, Attr attribute) {
-    graph_.nodes.push_back(
-        {op, dtype, std::move(shape), std::move(operands), std::move(attribute)});
-    return static_cast<NodeId>(graph_.nodes.size()) - 1;
-  }
-  NodeId view(NodeId x, View view) {
-    Shape shape = view.shape;
-    return add(Op::kView, graph_.node(x).dtype, std::move(shape), {x}, ViewAttr{std::move(view)});
-  }
-  NodeId cast(NodeId x, DType dtype) {
-    return add(Op::kCast, dtype, graph_.node(x).shape, {x}, {});
-  }
-
   std::vector<Expr> batch(LoopAxes& axes) const {
     std::vector<Expr> indices;
     for (int label : problem_.batch) indices.push_back(axes.add(problem_.label_size[at(label)]));
@@ -120,7 +75,7 @@ class ProductGraphBuilder {
     Indices read = index.of(is_first ? c.a : c.b);
     const NodeId x = node_.operands[is_first ? 0 : 1];
     // A sum is rounded once, as the interpreter's sums are: parts are not.
-    return cast(view(x, {axes.extents, std::move(read), axes.inside, 0}), DType::kFloat64);
+    return nodes_.cast(nodes_.view(x, axes.read(std::move(read), 0)), DType::kFloat64);
   }
 
   NodeId product() {
@@ -143,22 +98,21 @@ class ProductGraphBuilder {
     for (const auto* labels : {&shared, &own_rows, &own_columns, &part}) {
       c.out.insert(c.out.end(), labels->begin(), labels->end());
     }
-    const Shape &x = graph_.node(left).shape, &y = graph_.node(right).shape;
+    const Shape &x = nodes_.shape(left), &y = nodes_.shape(right);
     Shape shape(x.begin(), x.begin() + static_cast<std::ptrdiff_t>(batch + rows));
     shape.insert(shape.end(), y.begin() + static_cast<std::ptrdiff_t>(batch),
                  y.begin() + static_cast<std::ptrdiff_t>(batch + columns));
-    Shape sums = shape;
+    const auto last = static_cast<int>(shape.size());
     shape.push_back(loops_.parts);
-    const NodeId parts = add(Op::kContract, DType::kFloat64, std::move(shape), {left, right}, c);
-    const int last = static_cast<int>(sums.size());
-    return add(Op::kReduce, DType::kFloat64, std::move(sums), {parts},
-               ReduceAttr{ReduceOp::kSum, {last}});
+    const NodeId parts =
+        nodes_.add({Op::kContract, DType::kFloat64, std::move(shape), {left, right}, c});
+    return nodes_.reduce(ReduceOp::kSum, parts, {last});
   }
 
-  const Node& node_;
+  NodeAdder nodes_;
+  Node node_;
   TileProblem problem_;
   const ProductLoops& loops_;
-  Graph graph_;
 };
 
 std::string text(const std::vector<int64_t>& cuts) {
@@ -177,23 +131,21 @@ std::string print(const ProductLoops& loops) {
   return out;
 }
 
-Graph product_graph(const Graph& body, NodeId contraction, const ProductLoops& loops) {
-  return ProductGraphBuilder(body, contraction, loops).build();
+VisitedNode add_product_loops(Graph& graph, NodeId contraction, const ProductLoops& loops) {
+  return ProductLoopsAdder(graph, contraction, loops).run();
 }
 
-Graph after_product(const Graph& body, NodeId contraction) {
-  Graph rest = body;
-  const Node& product = body.node(contraction);
-  rest.inputs.push_back({InputKind::kUser, DType::kFloat64, product.shape, ""});
-  const InputAttr given{static_cast<int>(rest.inputs.size()) - 1};
-  rest.nodes[at(contraction)] = {Op::kCast, product.dtype, product.shape, {contraction}, {}};
-  rest.nodes.insert(rest.nodes.begin() + contraction,
-                    {Op::kInput, DType::kFloat64, product.shape, {}, given});
-  for (size_t k = at(contraction) + 2; k < rest.nodes.size(); ++k) {
-    for (NodeId& operand : rest.nodes[k].operands) operand += operand >= contraction ? 1 : 0;
+LoopedNodes looped_products(Graph body, std::vector<NodeId> contractions,
+                            const ProductLoops& loops) {
+  Graph graph = body;
+  std::vector<VisitedNode> visited;
+  for (NodeId contraction : contractions) {
+    visited.push_back(add_product_loops(graph, contraction, loops));
   }
-  for (GraphOutput& output : rest.outputs) output.node += output.node >= contraction ? 1 : 0;
-  return rest;
+  std::string text = print(loops);
+  if (contractions.size() > 1) text += cat("; ", contractions.size(), " products");
+  return looped_nodes(std::move(body), std::move(contractions), std::move(graph), visited,
+                      std::move(text));
 }
 
 }  // namespace common

@@ -1,13 +1,11 @@
-// The loops that compute a product by blocks, as a graph whose axes they are: the reference
-// interpreter executes it, so that a template's blocks are held against the contraction without a
-// compiler (interpret_product()).
+// The loops that compute a product by blocks.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "common/ir/hlir/graph.h"
+#include "common/ir/tiled/looped_nodes.h"
 
 namespace common {
 
@@ -27,12 +25,12 @@ struct ProductLoops {
 //   rows by 128, 64, 16; columns by 256, 8; sums by 64, 16 in 4 parts
 std::string print(const ProductLoops& loops);
 
-// `contraction` is a kContract of `body` with two operands and no order of rows. The graph's first
-// output holds the contraction's values, as float64, in the order in which loops visit them; the
-// second one says at which flat position each belongs, or -1 for a step beyond the end.
-Graph product_graph(const Graph& body, NodeId contraction, const ProductLoops& loops);
+// Appends loops to a graph that has the contraction: a kContract of two operands. The values, as
+// float64, in the order in which loops visit them, and where each belongs.
+VisitedNode add_product_loops(Graph& graph, NodeId contraction, const ProductLoops& loops);
 
-// The body with the contraction's values as its last input, in float64.
-Graph after_product(const Graph& body, NodeId contraction);
+// Contractions of `body` as above, computed one after the other.
+LoopedNodes looped_products(Graph body, std::vector<NodeId> contractions,
+                            const ProductLoops& loops);
 
 }  // namespace common
