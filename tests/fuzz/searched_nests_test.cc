@@ -11,16 +11,19 @@
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
+#include <map>
+#include <set>
 #include <unordered_set>
 
 #include "clients/pt2/translate.h"
+#include "common/base/cat.h"
 #include "common/base/random.h"
 #include "common/ir/hlir/text.h"
 #include "common/ir/llir/horizontal.h"
 #include "common/ir/nest/nest_graph.h"
 #include "common/runtime/interpreter/nest_interpreter.h"
 #include "common/schedule/kernels/kernel_nest.h"
-#include "common/schedule/kernels/tiled_product.h"
+#include "common/schedule/kernels/looped_kernel.h"
 #include "coordinator/search/partition/search_sizes.h"
 #include "coordinator/search/passes/passes.h"
 #include "coordinator/search/strategy/region_search.h"
@@ -34,6 +37,8 @@ using namespace common;  // NOLINT: a test's own vocabulary
 // Larger kernels are left to those of the same form that are smaller: the interpreter computes
 // every node of a body in memory.
 constexpr int64_t kElementsMax = 1 << 21;
+// Of what loops of tilings have in memory.
+constexpr int64_t kLoopedElementsMax = 1 << 24;
 
 int genomes() {
   const char* asked = std::getenv("LFARM_FUZZ_GENOMES");
@@ -78,8 +83,9 @@ class SearchedNests : public ::testing::TestWithParam<const char*> {
     }
   }
 
-  // Of nests, of tilings, and of kernels that were too large or whose tiling has no such loops.
-  size_t executed_ = 0, tilings_ = 0, too_large_ = 0, other_tilings_ = 0;
+  size_t executed_ = 0, too_large_ = 0;    // nests, and kernels
+  std::map<std::string, size_t> tilings_;  // executed, by form
+  std::set<std::string> other_tilings_;    // why they have no loops
 
  private:
   using Tensors = std::vector<HostTensor>;
@@ -104,9 +110,17 @@ class SearchedNests : public ::testing::TestWithParam<const char*> {
     }
     if (kernel.nest) execute(nest_body(kernel.body, *kernel.nest), *kernel.nest, symbols);
     if (HasFatalFailure() || !kernel.tiling) return;
-    auto tiled = tiled_product(kernel, machine_);
-    ++(tiled ? tilings_ : other_tilings_);
-    if (tiled) execute(kernel, *tiled, symbols);
+    auto looped = looped_kernel(kernel, machine_);
+    if (!looped.ok()) {
+      other_tilings_.insert(looped.error().message);
+      return;
+    }
+    if (elements(looped->loops, symbols) > kLoopedElementsMax) {
+      ++too_large_;
+      return;
+    }
+    ++tilings_[kernel.tiling->form];
+    execute(kernel, *looped, symbols);
   }
 
   void execute(const Graph& body, const LoopNest& nest, const std::vector<int64_t>& symbols) {
@@ -116,13 +130,11 @@ class SearchedNests : public ::testing::TestWithParam<const char*> {
     compare(interpret_nest(body, nest, inputs, kWide), interpret(looped_body(body), inputs, kWide));
   }
 
-  void execute(const Kernel& kernel, const TiledProduct& tiled,
+  void execute(const Kernel& kernel, const LoopedNodes& looped,
                const std::vector<int64_t>& symbols) {
     SCOPED_TRACE(print(*kernel.tiling) + "\n" + print(kernel.body));
     const Tensors inputs = inputs_of(kernel.body, symbols);
-    compare(
-        interpret_loops(looped_products(tiled.body, {tiled.product}, tiled.loops), inputs, kWide),
-        interpret(kernel.body, inputs, kWide));
+    compare(interpret_loops(looped, inputs, kWide), interpret(kernel.body, inputs, kWide));
   }
 
   Tensors inputs_of(const Graph& body, const std::vector<int64_t>& symbols) {
@@ -181,10 +193,17 @@ TEST_P(SearchedNests, ComputeTheirBodies) {
       }
     }
   }
-  std::cout << executed_ << " nests and " << tilings_ << " tilings executed; " << too_large_
-            << " kernels are too large, " << other_tilings_ << " tilings are of other forms\n";
+  size_t tilings = 0;
+  std::string forms;
+  for (const auto& [form, count] : tilings_) {
+    tilings += count;
+    forms += cat(forms.empty() ? "" : ", ", count, " ", form);
+  }
+  std::cout << executed_ << " nests and " << tilings << " tilings executed (" << forms << "); "
+            << too_large_ << " kernels are too large, " << other_tilings_.size()
+            << " tilings have no loops\n";
   EXPECT_GT(executed_, 100u);
-  EXPECT_GT(tilings_, 50u);
+  EXPECT_GT(tilings, 50u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, SearchedNests,

@@ -22,45 +22,43 @@ NodeId NodeAdder::view(NodeId x, View view) {
 
 NodeId NodeAdder::cast(NodeId x, DType dtype) {
   if (graph_.node(x).dtype == dtype) return x;
-  return add({Op::kCast, dtype, Shape(shape(x)), {x}, {}});
+  return add({Op::kCast, dtype, shape(x), {x}, {}});
 }
 
 NodeId NodeAdder::unary(UnaryOp op, NodeId x) {
   const bool is_test = op == UnaryOp::kIsNan || op == UnaryOp::kIsInf;
   const DType dtype = is_test ? DType::kBool : graph_.node(x).dtype;
-  return add({Op::kUnary, dtype, Shape(shape(x)), {x}, UnaryAttr{op}});
+  return add({Op::kUnary, dtype, shape(x), {x}, UnaryAttr{op}});
 }
 
 NodeId NodeAdder::binary(BinaryOp op, NodeId a, NodeId b) {
   const DType dtype = is_comparison(op) ? DType::kBool : graph_.node(a).dtype;
-  return add({Op::kBinary, dtype, Shape(shape(a)), {a, b}, BinaryAttr{op}});
+  return add({Op::kBinary, dtype, shape(a), {a, b}, BinaryAttr{op}});
 }
 
 NodeId NodeAdder::select(NodeId condition, NodeId a, NodeId b) {
-  return add({Op::kSelect, graph_.node(a).dtype, Shape(shape(a)), {condition, a, b}, {}});
+  return add({Op::kSelect, graph_.node(a).dtype, shape(a), {condition, a, b}, {}});
 }
 
 NodeId NodeAdder::reduce(ReduceOp op, NodeId x, std::vector<int> axes) {
-  Shape kept;
-  for (size_t d = 0; d < shape(x).size(); ++d) {
-    if (!contains(axes, static_cast<int>(d))) kept.push_back(shape(x)[d]);
-  }
+  Shape kept = shape(x);
+  for (size_t k = axes.size(); k > 0; --k) kept.erase(kept.begin() + axes[k - 1]);
   const DType dtype = graph_.node(x).dtype;
   return add({Op::kReduce, dtype, std::move(kept), {x}, ReduceAttr{op, std::move(axes)}});
 }
 
 NodeId NodeAdder::scan(ScanOp op, NodeId x, int axis) {
-  return add({Op::kScan, graph_.node(x).dtype, Shape(shape(x)), {x}, ScanAttr{op, axis}});
+  return add({Op::kScan, graph_.node(x).dtype, shape(x), {x}, ScanAttr{op, axis}});
 }
 
 NodeId NodeAdder::gather(NodeId data, int axis, NodeId index, const std::vector<Expr>& others) {
   GatherAttr gather;
   size_t next = 0;
-  for (int d = 0; d < static_cast<int>(shape(data).size()); ++d) {
+  for (int d = 0; d < static_cast<int>(graph_.node(data).shape.size()); ++d) {
     gather.coordinates.push_back(d == axis ? Coordinate{0, {}} : Coordinate{-1, others[next++]});
   }
   const DType dtype = graph_.node(data).dtype;
-  return add({Op::kGather, dtype, Shape(shape(index)), {data, index}, std::move(gather)});
+  return add({Op::kGather, dtype, shape(index), {data, index}, std::move(gather)});
 }
 
 NodeId NodeAdder::iota(const Expr& length) {

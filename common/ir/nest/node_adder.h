@@ -35,7 +35,8 @@ class NodeAdder {
   // The operand in a shape that has the ascending axes `added` besides.
   NodeId widened(NodeId x, const Shape& shape, const std::vector<int>& added);
 
-  const Shape& shape(NodeId x) const { return graph_.node(x).shape; }
+  // A copy: references into the graph do not outlive the next new node.
+  Shape shape(NodeId x) const { return graph_.node(x).shape; }
   DType dtype(NodeId x) const { return graph_.node(x).dtype; }
   void output(NodeId x) { graph_.outputs.push_back({OutputKind::kUser, x, -1}); }
 

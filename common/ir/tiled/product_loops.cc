@@ -98,7 +98,7 @@ class ProductLoopsAdder {
     for (const auto* labels : {&shared, &own_rows, &own_columns, &part}) {
       c.out.insert(c.out.end(), labels->begin(), labels->end());
     }
-    const Shape &x = nodes_.shape(left), &y = nodes_.shape(right);
+    const Shape x = nodes_.shape(left), y = nodes_.shape(right);
     Shape shape(x.begin(), x.begin() + static_cast<std::ptrdiff_t>(batch + rows));
     shape.insert(shape.end(), y.begin() + static_cast<std::ptrdiff_t>(batch),
                  y.begin() + static_cast<std::ptrdiff_t>(batch + columns));

@@ -66,8 +66,7 @@ class BlockedSoftmax {
   // subtracted.
   NodeId at_least_finite(NodeId x) {
     const double least = std::numeric_limits<double>::lowest();
-    return nodes_.binary(BinaryOp::kMax, x,
-                         nodes_.full(DType::kFloat64, Shape(nodes_.shape(x)), least));
+    return nodes_.binary(BinaryOp::kMax, x, nodes_.full(DType::kFloat64, nodes_.shape(x), least));
   }
 
   NodeAdder nodes_;

@@ -11,7 +11,7 @@
 #include "common/ir/hlir/text.h"
 #include "common/plan/policy.h"
 #include "common/schedule/kernels/kernel_nest.h"
-#include "common/schedule/kernels/tiled_product.h"
+#include "common/schedule/kernels/looped_kernel.h"
 #include "common/wire/ir_codec.h"
 #include "coordinator/search/partition/assemble.h"
 #include "coordinator/search/partition/search_sizes.h"
@@ -139,8 +139,8 @@ std::string print_nests(Compilation& compilation) {
     const common::Kernel& kernel = program.kernels[k];
     out += cat("# kernel ", k, " ", common::template_name(kernel.form), "\n");
     if (kernel.tiling) out += cat("tiling ", common::print(*kernel.tiling), "\n");
-    auto tiled = common::tiled_product(kernel, nest_machine(compilation));
-    if (tiled) out += cat("  ", common::print(tiled->loops), "\n");
+    auto looped = common::looped_kernel(kernel, nest_machine(compilation));
+    if (looped.ok()) out += cat("  ", looped->text, "\n");
     if (!kernel.nest) continue;
     out += cat(common::print(*kernel.nest), "of\n",
                common::print(common::nest_body(kernel.body, *kernel.nest)));
