@@ -4,8 +4,10 @@
 
 #include "common/base/cat.h"
 #include "common/ir/nest/lower_structure.h"
+#include "common/ir/tiled/fourier_loops.h"
 #include "common/ir/tiled/scan_loops.h"
 #include "common/ir/tiled/sort_loops.h"
+#include "common/schedule/kernels/fourier_tiling.h"
 #include "common/schedule/kernels/ordered_tiling.h"
 #include "common/schedule/kernels/tiled_product.h"
 
@@ -48,12 +50,22 @@ Result<LoopedNodes> scan_loops(const Kernel& kernel) {
   return looped_scan(std::move(body), scan, {t.threads});
 }
 
+Result<LoopedNodes> fourier_loops(const Kernel& kernel) {
+  LFARM_ASSIGN_OR_RETURN(const auto t, from_tiling<FourierTiling>(*kernel.tiling));
+  Graph body = lower_structure(kernel.body, Kept::kTransforms);
+  const auto form = fourier_form(body);
+  if (!form) return invalid_input("a transform's tiling of another kernel");
+  const bool is_halved = fourier_row(body, *form).is_halved();
+  return looped_fourier(std::move(body), *form, {t.rows, t.radices(), is_halved});
+}
+
 }  // namespace
 
 Result<LoopedNodes> looped_kernel(const Kernel& kernel, const NestMachine& machine) {
   if (!kernel.tiling) return unsupported("the kernel has no tiling");
   if (kernel.tiling->form == SortTiling::kForm) return sort_loops(kernel);
   if (kernel.tiling->form == ScanTiling::kForm) return scan_loops(kernel);
+  if (kernel.tiling->form == FourierTiling::kForm) return fourier_loops(kernel);
   if (auto tiled = tiled_product(kernel, machine)) {
     return looped_products(std::move(tiled->body), {tiled->product}, tiled->loops);
   }

@@ -45,6 +45,25 @@ Kernel sort(DType dtype, Shape shape, int axis, bool descends) {
   return kernel_of(Template::kSort, b);
 }
 
+struct Signal {
+  Shape shape;
+  int64_t count = 0;  // of frequencies
+  bool is_complex = false, is_inverse = false;
+  DType dtype = DType::kFloat32;
+};
+
+// The sum of both parts, or one of them.
+Kernel transform(const Signal& s, bool both = true) {
+  GraphBuilder b({{1, 4096}});
+  const NodeId re = b.unary(UnaryOp::kAbs, input(b, s.dtype, s.shape));
+  std::optional<NodeId> im;
+  if (s.is_complex) im = input(b, s.dtype, s.shape);
+  const NodeId imaginary = b.fourier(re, im, {true, s.is_inverse, s.count});
+  if (both) b.output(b.fourier(re, im, {false, s.is_inverse, s.count}));
+  b.output(b.unary(UnaryOp::kNeg, imaginary));
+  return kernel_of(Template::kFourier, b);
+}
+
 // Few values, so that some are equal, and a NaN among floats.
 std::vector<HostTensor> inputs_of(const Graph& body) {
   std::vector<HostTensor> inputs;
@@ -198,6 +217,42 @@ TEST(LoopedKernel, SortsWithOtherSizes) {
   EXPECT_NE(difference_with(bytes, machine, "places", 4096), "");
   EXPECT_NE(difference_with(bytes, machine, "threads", 1000), "");
   EXPECT_NE(difference_with(bytes, machine, "threads", 0), "");
+}
+
+// Rows that no vector divides, with radices of all kinds.
+TEST(LoopedKernel, Transforms) {
+  for (const char* target : {"cpu-x86_64-avx2", "cpu-x86_64-avx512"}) {
+    const NestMachine machine = machine_for(target);
+    for (bool is_inverse : {false, true}) {
+      for (int64_t points : {1, 2, 6, 8, 15, 16, 49, 64, 210, 240, 360}) {
+        SCOPED_TRACE(points);
+        const Signal real{{3, symbol(), points}, points / 2 + 1, false, is_inverse};
+        expect_loops(transform(real), machine, "fourier");
+        expect_loops(transform(real, false), machine, "fourier");
+        Signal all = real;
+        all.count = points;
+        all.dtype = DType::kFloat64;
+        expect_loops(transform(all), machine, "fourier");
+        all.is_complex = true;
+        expect_loops(transform(all), machine, "fourier");
+      }
+      expect_loops(transform({{24}, 5, true, is_inverse}), machine, "fourier");
+    }
+  }
+}
+
+TEST(LoopedKernel, TransformsNeedAllPasses) {
+  const NestMachine machine = machine_for("cpu-x86_64-avx512");
+  const Kernel real = transform({{5, 480}, 241});  // of 240 complex points: 4, 4, 5, 3
+  EXPECT_EQ(difference_with(real, machine, "rows", 4), "");
+  for (const char* radix : {"fours", "fives", "threes"}) {
+    EXPECT_NE(difference_with(real, machine, radix, 0), "") << radix;
+    EXPECT_NE(difference_with(real, machine, radix, 3), "") << radix;
+  }
+  for (const char* radix : {"eights", "twos", "sevens"}) {
+    EXPECT_NE(difference_with(real, machine, radix, 1), "") << radix;
+  }
+  EXPECT_NE(difference_with(real, machine, "rows", 0), "");
 }
 
 }  // namespace
