@@ -66,9 +66,7 @@ Result<LoopedNodes> looped_kernel(const Kernel& kernel, const NestMachine& machi
   if (kernel.tiling->form == SortTiling::kForm) return sort_loops(kernel);
   if (kernel.tiling->form == ScanTiling::kForm) return scan_loops(kernel);
   if (kernel.tiling->form == FourierTiling::kForm) return fourier_loops(kernel);
-  if (auto tiled = tiled_product(kernel, machine)) {
-    return looped_products(std::move(tiled->body), {tiled->product}, tiled->loops);
-  }
+  if (const auto tiled = tiled_product(kernel, machine)) return tiled->looped();
   return invalid_input(cat("no loops are known of the tiling '", print(*kernel.tiling), "'"));
 }
 

@@ -5,7 +5,9 @@
 
 #include "common/ir/expr/index.h"
 #include "common/ir/hlir/attention_form.h"
+#include "common/ir/llir/grouped_form.h"
 #include "common/ir/nest/lower_structure.h"
+#include "common/ir/tiled/grouped_loops.h"
 #include "common/ir/tiled/softmax_blocks.h"
 #include "common/lowering/body/contraction.h"
 #include "common/schedule/attention/decode_attention.h"
@@ -13,12 +15,14 @@
 #include "common/schedule/attention/flash_attention.h"
 #include "common/schedule/attention/skinny_attention.h"
 #include "common/schedule/attention/threads_attention.h"
+#include "common/schedule/grouped_blocks.h"
 #include "common/schedule/kernels/attention_tiling.h"
 #include "common/schedule/kernels/register_tiling.h"
 #include "common/schedule/products/mma_tiling.h"
 #include "common/schedule/products/skinny_tiling.h"
 #include "common/schedule/products/thread_tiling.h"
 #include "common/schedule/products/warpgroup_tiling.h"
+#include "common/schedule/template_fit.h"
 
 namespace common {
 namespace {
@@ -54,11 +58,16 @@ std::optional<T> read_as(const Tiling& tiling) {
   return read.ok() ? std::optional<T>(*read) : std::nullopt;
 }
 
-std::optional<ProductLoops> product_loops(const Tiling& tiling, const Contraction& product,
-                                          const NestMachine& machine) {
+std::optional<ProductLoops> block_loops(const Tiling& tiling) {
   if (auto t = read_as<MmaTiling>(tiling)) return loops_of(*t);
   if (auto t = read_as<ThreadTiling>(tiling)) return loops_of(*t);
   if (auto t = read_as<WarpgroupTiling>(tiling)) return loops_of(*t);
+  return std::nullopt;
+}
+
+std::optional<ProductLoops> product_loops(const Tiling& tiling, const Contraction& product,
+                                          const NestMachine& machine) {
+  if (auto loops = block_loops(tiling)) return loops;
   if (auto t = read_as<SkinnyTiling>(tiling)) return loops_of(*t, product);
   if (auto t = read_as<RegisterTiling>(tiling)) return loops_of(*t, product, machine.unit);
   return std::nullopt;
@@ -112,10 +121,32 @@ std::optional<TiledProduct> tiled_attention(const Kernel& kernel) {
   RewrittenBody rewritten =
       with_softmax_in_blocks(kernel.body, form->softmax, loops->depth[0], loops->parts);
   const NodeId product = rewritten.node_of[at(form->product)];
-  return TiledProduct{std::move(rewritten.body), product, *std::move(loops)};
+  return TiledProduct{std::move(rewritten.body), {product}, *std::move(loops), {}};
+}
+
+// Of two products one after the other.
+std::optional<TiledProduct> tiled_pair(const Graph& body, const Tiling& tiling) {
+  auto pair = paired_products(body);
+  auto t = read_as<WarpgroupTiling>(tiling);
+  if (!pair || !t) return std::nullopt;
+  return TiledProduct{std::move(pair->body), {pair->first, pair->second}, loops_of(*t), {}};
+}
+
+std::optional<TiledProduct> tiled_groups(Graph body, NodeId product, const Tiling& tiling) {
+  auto form = grouped_form(body, product);
+  auto loops = block_loops(tiling);
+  if (!form || !loops) return std::nullopt;
+  const Expr span = grouped_span(group_product(body, *form).rows, loops->rows[0]);
+  loops->rows = {1};
+  return TiledProduct{std::move(body), {product}, *std::move(loops), span};
 }
 
 }  // namespace
+
+LoopedNodes TiledProduct::looped() const {
+  if (!span) return looped_products(body, products, loops);
+  return looped_groups(body, *grouped_form(body, products[0]), {*span, loops});
+}
 
 std::optional<TiledProduct> tiled_product(const Kernel& kernel, const NestMachine& machine) {
   if (!kernel.tiling) return std::nullopt;
@@ -123,10 +154,11 @@ std::optional<TiledProduct> tiled_product(const Kernel& kernel, const NestMachin
   if (kernel.form != Template::kTile) return std::nullopt;
   Graph body = lower_structure(kernel.body, Kept::kContractions);
   const NodeId id = only_contraction(body);
-  if (id < 0 || body.node(id).operands.size() != 2) return std::nullopt;
+  if (id < 0) return tiled_pair(body, *kernel.tiling);
+  if (has_row_order(body.node(id))) return tiled_groups(std::move(body), id, *kernel.tiling);
   auto loops = product_loops(*kernel.tiling, Contraction(body, id), machine);
   if (!loops) return std::nullopt;
-  return TiledProduct{std::move(body), id, *std::move(loops)};
+  return TiledProduct{std::move(body), {id}, *std::move(loops), {}};
 }
 
 }  // namespace common

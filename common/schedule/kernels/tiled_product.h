@@ -1,8 +1,8 @@
-// The loops that the tilings of products and attention stand for, to be executed without a
-// compiler.
+// The loops that the tilings of products and attention stand for.
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "common/ir/llir/llir.h"
 #include "common/ir/tiled/product_loops.h"
@@ -10,16 +10,20 @@
 
 namespace common {
 
-// The product of a tiled kernel: of an attention, that of probabilities and values, whose softmax
-// the body has in blocks.
+// The product of a tiled kernel, or a pair of them: of an attention, that of probabilities and
+// values, whose softmax the body has in blocks.
 struct TiledProduct {
   Graph body;  // gives what the kernel gives
-  NodeId product = 0;
+  std::vector<NodeId> products;
   ProductLoops loops;
+  // Where rows choose their matrices, the rows of a block.
+  std::optional<Expr> span;
+
+  LoopedNodes looped() const;
 };
 
 // Of a kernel whose tiling its template takes. Empty where that is of another form (Fourier
-// transforms, sorts, scans), for pairs of products, and where rows choose their matrices.
+// transforms, sorts, scans).
 std::optional<TiledProduct> tiled_product(const Kernel& kernel, const NestMachine& machine);
 
 }  // namespace common

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <set>
@@ -62,6 +63,47 @@ Kernel transform(const Signal& s, bool both = true) {
   if (both) b.output(b.fourier(re, im, {false, s.is_inverse, s.count}));
   b.output(b.unary(UnaryOp::kNeg, imaginary));
   return kernel_of(Template::kFourier, b);
+}
+
+NodeId widened(GraphBuilder& b, NodeId x) {
+  return is_half(b.dtype(x)) ? b.cast(x, DType::kFloat32) : x;
+}
+
+// Two products of bfloat16 that meet where both are rounded.
+Kernel pair(const Expr& rows) {
+  constexpr DType kHalf = DType::kBfloat16;
+  GraphBuilder b({{1, 4096}});
+  const auto product = [&](int64_t depth) {
+    const NodeId x = widened(b, input(b, kHalf, {rows, depth}));
+    const NodeId w = widened(b, input(b, kHalf, {72, depth}));
+    const NodeId sums = b.raw(
+        {Op::kContract, DType::kFloat32, {rows, 72}, {x, w}, ContractAttr{{0, 2}, {1, 2}, {0, 1}}});
+    return b.cast(b.cast(sums, kHalf), DType::kFloat32);
+  };
+  const NodeId first = b.unary(UnaryOp::kTanh, product(64));
+  b.output(b.cast(b.binary(BinaryOp::kMul, first, product(192)), kHalf));
+  return kernel_of(Template::kTile, b);
+}
+
+constexpr int64_t kMatrices = 5;
+
+// Inputs: rows, matrices, each row's matrix, and the order of rows.
+Kernel groups(DType dtype, const Expr& rows) {
+  GraphBuilder b({{1, 4096}});
+  const Expr n = 40, k = 72;
+  const NodeId x = widened(b, input(b, dtype, {rows, k}));
+  const NodeId w = input(b, dtype, {kMatrices, n, k});
+  const NodeId own = input(b, DType::kInt64, {rows}), order = input(b, DType::kInt64, {rows});
+  const NodeId spread = b.view(own, {{rows, n, k}, {Expr::index(0)}, {}, 0});
+  const NodeId matrices =
+      b.gather(w, {spread}, {rows, n, k}, {{0, {}}, {-1, Expr::index(1)}, {-1, Expr::index(2)}});
+  const NodeId y = b.raw({Op::kContract,
+                          DType::kFloat32,
+                          {rows, n},
+                          {x, widened(b, matrices), order},
+                          ContractAttr{{0, 2}, {0, 1, 2}, {0, 1}}});
+  b.output(b.unary(UnaryOp::kAbs, y));
+  return kernel_of(Template::kTile, b);
 }
 
 // Few values, so that some are equal, and a NaN among floats.
@@ -253,6 +295,65 @@ TEST(LoopedKernel, TransformsNeedAllPasses) {
     EXPECT_NE(difference_with(real, machine, radix, 1), "") << radix;
   }
   EXPECT_NE(difference_with(real, machine, "rows", 0), "");
+}
+
+TEST(LoopedKernel, PairsOfProducts) {
+  const NestMachine machine = machine_for("cuda-sm_90a");
+  for (const Expr& rows : {Expr(150), symbol() * 3}) {
+    Kernel kernel = pair(rows);
+    expect_loops(kernel, machine, "warpgroup_tile");
+    kernel.tiling = kernel_tiling(kernel, machine);
+    auto looped = looped_kernel(kernel, machine);
+    ASSERT_TRUE(looped.ok());
+    EXPECT_EQ(looped->nodes.size(), 2u);
+    EXPECT_NE(looped->text.find("; 2 products"), std::string::npos) << looped->text;
+  }
+  EXPECT_EQ(difference_with(pair(150), machine, "columns", 64), "");
+}
+
+// Rows in the order of their matrices, some of which are given beyond those that there are.
+TEST(LoopedKernel, GroupsOfRows) {
+  std::set<std::string> forms;
+  for (const char* target : {"cuda-sm_80", "cuda-sm_90a"}) {
+    const NestMachine machine = machine_for(target);
+    for (DType dtype : {DType::kFloat32, DType::kBfloat16}) {
+      for (const Expr& rows : {Expr(1), Expr(53), symbol() * 9}) {
+        for (const Schedule& schedule : {Schedule{}, Schedule{{"warpgroups", 128128}}}) {
+          Kernel kernel = groups(dtype, rows);
+          kernel.schedule = schedule;
+          kernel.tiling = kernel_tiling(kernel, machine);
+          ASSERT_TRUE(kernel.tiling);
+          SCOPED_TRACE(print(*kernel.tiling));
+          forms.insert(kernel.tiling->form);
+          std::vector<HostTensor> inputs = inputs_of(kernel.body);
+          const int64_t count = inputs[3].elements();
+          std::vector<std::pair<int64_t, int64_t>> order;
+          for (int64_t r = 0; r < count; ++r) {
+            const int64_t own = r * 5 % 7 - 1;
+            inputs[2].set_int(r, own);
+            order.emplace_back(std::clamp<int64_t>(own, 0, kMatrices - 1), r);
+          }
+          std::sort(order.begin(), order.end());
+          for (int64_t k = 0; k < count; ++k) {
+            inputs[3].set_int(k, order[static_cast<size_t>(k)].second);
+          }
+          EXPECT_EQ(difference(kernel, machine, inputs), "");
+          if (count < 2) continue;
+          inputs[3].set_int(1, inputs[3].get_int(0));
+          EXPECT_NE(difference(kernel, machine, inputs).find("twice"), std::string::npos);
+        }
+      }
+    }
+  }
+  EXPECT_EQ(forms, (std::set<std::string>{"mma_tile", "thread_tile", "warpgroup_tile"}));
+}
+
+TEST(LoopedKernel, OnlyTilingsHaveLoops) {
+  const NestMachine machine = machine_for("cuda-sm_90a");
+  Kernel kernel = pair(150);
+  EXPECT_EQ(looped_kernel(kernel, machine).error().code, Code::kUnsupported);
+  kernel.tiling = Tiling{"unheard_of", {}};
+  EXPECT_EQ(looped_kernel(kernel, machine).error().code, Code::kInvalidInput);
 }
 
 }  // namespace

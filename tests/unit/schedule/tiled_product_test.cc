@@ -100,8 +100,7 @@ void expect_equal(const Graph& body, const TiledProduct& tiled) {
   const InterpretOptions wide{.precision = Precision::kWide};
   auto expected = interpret(body, inputs, wide);
   ASSERT_TRUE(expected.ok()) << expected.error().message;
-  auto got =
-      interpret_loops(looped_products(tiled.body, {tiled.product}, tiled.loops), inputs, wide);
+  auto got = interpret_loops(tiled.looped(), inputs, wide);
   ASSERT_TRUE(got.ok()) << got.error().message;
   ASSERT_EQ(got->size(), expected->size());
   for (size_t k = 0; k < got->size(); ++k) {
@@ -147,7 +146,7 @@ TEST(TiledProduct, LoopsOfTilingsComputeTheirKernels) {
 
 TEST(TiledProduct, TilesThatABlockDoesNotDivideEndWithinIt) {
   const Case c = product("", DType::kFloat32, 75, 130, 333);
-  expect_equal(c.kernel.body, {c.kernel.body, 2, {{50, 16}, {100, 30, 7}, {64, 24}, 2}});
+  expect_equal(c.kernel.body, {c.kernel.body, {2}, {{50, 16}, {100, 30, 7}, {64, 24}, 2}, {}});
 }
 
 }  // namespace
