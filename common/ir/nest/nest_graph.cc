@@ -166,7 +166,8 @@ class NestGraphBuilder {
     view_of_parts.shape = node.shape;
     const int kept = static_cast<int>(node.shape.size());
     view_of_parts.shape.push_back(ceil_div(steps, parts * access));
-    view_of_parts.shape.push_back(parts);
+    // Without threads that have no step.
+    view_of_parts.shape.push_back(min(Expr(parts), ceil_div(steps, access)));
     view_of_parts.shape.push_back(access);
     const Expr step = (Expr::index(kept) * Expr(parts) + Expr::index(kept + 1)) * Expr(access) +
                       Expr::index(kept + 2);
