@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 
 #include "common/cost/gpu_time.h"
@@ -18,6 +19,7 @@
 #include "common/lowering/loops/late_reads.h"
 #include "common/schedule/gpu_splits.h"
 #include "common/schedule/independent_reductions.h"
+#include "common/schedule/walked_reductions.h"
 
 namespace common {
 namespace {
@@ -51,8 +53,6 @@ constexpr double kTie = 0.02, kIssueTie = 0.1;
 constexpr double kSectorTie = 0.15;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-size_t at(int index) { return static_cast<size_t>(index); }
-
 struct Trial {
   LoopNest used;                      // without what made no difference
   double time = 0;                    // predicted, in nanoseconds, ties included
@@ -63,13 +63,25 @@ struct Trial {
   std::vector<size_t> rows_of_loads;
 };
 
+}  // namespace
+
+struct GpuNestTrials::Known {
+  std::unordered_map<std::string, Result<Trial>> by_nest;  // by the nest's text
+};
+
+GpuNestTrials::GpuNestTrials() : known_(std::make_unique<Known>()) {}
+GpuNestTrials::~GpuNestTrials() = default;
+
+namespace {
+
 // Finds the nest whose code is expected to take least.
 class GpuNestSearch {
  public:
   // `walked`: reductions whose steps every thread takes.
   GpuNestSearch(const Graph& body, const Schedule& schedule, const GpuMachine& machine,
-                bool may_split, std::set<NodeId> walked)
-      : body_(body),
+                bool may_split, std::set<NodeId> walked, GpuNestTrials::Known& known)
+      : known_(known),
+        body_(body),
         schedule_(schedule),
         machine_(machine),
         may_split_(may_split),
@@ -156,6 +168,16 @@ class GpuNestSearch {
   }
 
   Result<Trial> attempt(const LoopNest& nest) const {
+    std::string text = print(nest);
+    auto known = known_.by_nest.find(text);
+    if (known == known_.by_nest.end()) {
+      known = known_.by_nest.emplace(std::move(text), tried(nest)).first;
+    }
+    return known->second;
+  }
+
+  // Of the body and the machine alone, whatever the schedule.
+  Result<Trial> tried(const LoopNest& nest) const {
     GpuLoops loops(body_, nest);
     LFARM_ASSIGN_OR_RETURN(GpuFunction function, loops.run());
     std::vector<GpuKernelFacts> facts;
@@ -510,6 +532,7 @@ class GpuNestSearch {
     return std::min(part, static_cast<int64_t>(share)) / kCacheLine * kCacheLine;
   }
 
+  GpuNestTrials::Known& known_;
   const Graph& body_;
   const Schedule& schedule_;
   const GpuMachine& machine_;
@@ -522,36 +545,6 @@ class GpuNestSearch {
   LoopNest nest_;
   std::optional<Trial> best_;
 };
-
-// Reductions of few steps each of which reduces, such as what the chosen experts of a token add up
-// to: where threads shared those steps, each would reduce by itself.
-std::set<NodeId> sums_of_reductions(const Graph& body) {
-  std::set<NodeId> sums;
-  std::vector<char> reduces(body.nodes.size(), 0);
-  for (size_t id = 0; id < body.nodes.size(); ++id) {
-    const Node& node = body.nodes[id];
-    bool within = std::any_of(node.operands.begin(), node.operands.end(),
-                              [&](NodeId operand) { return reduces[at(operand)] != 0; });
-    reduces[id] = within || node.op == Op::kReduce;
-    auto number = static_cast<NodeId>(id);
-    if (within && node.op == Op::kReduce && walked_steps(body, number)) sums.insert(number);
-  }
-  return sums;
-}
-
-// Reductions of few steps over windows: written out, the neighbours of each step are loaded at
-// once.
-std::set<NodeId> window_reductions(const Graph& body) {
-  std::set<NodeId> windows;
-  for (size_t id = 0; id < body.nodes.size(); ++id) {
-    auto number = static_cast<NodeId>(id);
-    if (body.nodes[id].op != Op::kReduce || !walked_steps(body, number)) continue;
-    NodeId operand = body.nodes[id].operands[0];
-    while (body.node(operand).op == Op::kCast) operand = body.node(operand).operands[0];
-    if (body.node(operand).op == Op::kView) windows.insert(number);
-  }
-  return windows;
-}
 
 }  // namespace
 
@@ -577,14 +570,25 @@ double nest_ns(const std::vector<GpuKernelFacts>& facts, const std::vector<Weigh
 }
 
 Result<TimedNest> choose_gpu_nest(const Graph& body, const Schedule& schedule,
-                                  const GpuMachine& machine, bool may_split) {
-  auto best = GpuNestSearch(body, schedule, machine, may_split, {}).run();
+                                  const GpuMachine& machine, GpuNestTrials& trials,
+                                  bool may_split) {
+  const auto search = [&](std::set<NodeId> walked) {
+    return GpuNestSearch(body, schedule, machine, may_split, std::move(walked), trials.known())
+        .run();
+  };
+  auto best = search({});
   for (std::set<NodeId> walked : {sums_of_reductions(body), window_reductions(body)}) {
     if (!best.ok() || walked.empty()) continue;
-    auto other = GpuNestSearch(body, schedule, machine, may_split, std::move(walked)).run();
+    auto other = search(std::move(walked));
     if (other.ok() && other->predicted_ns < best->predicted_ns) best = std::move(other);
   }
   return best;
+}
+
+Result<TimedNest> choose_gpu_nest(const Graph& body, const Schedule& schedule,
+                                  const GpuMachine& machine, bool may_split) {
+  GpuNestTrials trials;
+  return choose_gpu_nest(body, schedule, machine, trials, may_split);
 }
 
 }  // namespace common

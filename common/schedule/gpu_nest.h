@@ -1,6 +1,7 @@
 // The loops that a kernel gets on a GPU where nobody said otherwise.
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "common/base/result.h"
@@ -25,11 +26,31 @@ double nest_preference_ns(const std::vector<GpuKernelFacts>& facts,
 double nest_ns(const std::vector<GpuKernelFacts>& facts, const std::vector<WeightedSizes>& sizes,
                const GpuMachine& machine);
 
+// What nests of one body on one machine were found to take, for other schedules that try the same
+// ones. Not thread-safe.
+class GpuNestTrials {
+ public:
+  GpuNestTrials();
+  ~GpuNestTrials();
+  GpuNestTrials(const GpuNestTrials&) = delete;
+  GpuNestTrials& operator=(const GpuNestTrials&) = delete;
+
+  struct Known;
+  Known& known() { return *known_; }
+
+ private:
+  std::unique_ptr<Known> known_;
+};
+
 // Tries groups of threads and transformations of one loop an axis, and keeps what is predicted to
 // take least on such a machine. `body` has no structured operations; of the schedule, kLoops'
 // parameters count. kUnsupported when the code grows out of bounds. Blocks share a reduction only
 // where `may_split`.
 Result<TimedNest> choose_gpu_nest(const Graph& body, const Schedule& schedule,
                                   const GpuMachine& machine, bool may_split = true);
+// The same, with what was found of the body and the machine before.
+Result<TimedNest> choose_gpu_nest(const Graph& body, const Schedule& schedule,
+                                  const GpuMachine& machine, GpuNestTrials& trials,
+                                  bool may_split = true);
 
 }  // namespace common

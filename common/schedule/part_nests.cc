@@ -76,8 +76,9 @@ Schedule schedule_of(const GroupChoice& groups) {
   return schedule;
 }
 
+// `trials`: of each part.
 Result<TimedParts> parts_with(const Kernel& kernel, const GroupChoice& groups,
-                              const GpuMachine& machine) {
+                              const GpuMachine& machine, std::vector<GpuNestTrials>& trials) {
   const std::vector<WeightedSizes> sizes = priced_sizes(kernel.body.symbols);
   TimedParts result;
   const std::vector<std::vector<size_t>> outputs = horizontal_parts(kernel.body);
@@ -90,7 +91,8 @@ Result<TimedParts> parts_with(const Kernel& kernel, const GroupChoice& groups,
       for (const WeightedSizes& each : sizes) facts.push_back(scatter_facts(body, each.sizes));
     } else {
       Schedule schedule = reduces(body) ? schedule_of(groups) : Schedule();
-      LFARM_ASSIGN_OR_RETURN(TimedNest chosen, choose_gpu_nest(body, schedule, machine, false));
+      LFARM_ASSIGN_OR_RETURN(TimedNest chosen,
+                             choose_gpu_nest(body, schedule, machine, trials[k], false));
       result.nests.back() = std::move(chosen.nest);
       facts = std::move(chosen.facts);
     }
@@ -112,6 +114,7 @@ Result<TimedParts> choose_part_nests(const Kernel& kernel, const GpuMachine& mac
   std::optional<TimedParts> best;
   double least = 0;
   std::vector<GroupChoice> choices{{}};
+  std::vector<GpuNestTrials> trials(horizontal_parts(kernel.body).size());
   const Graph body = lower_structure(kernel.body, Kept::kNone);
   if (reduces(body)) {
     for (int64_t team : teams_of(body)) {
@@ -120,7 +123,7 @@ Result<TimedParts> choose_part_nests(const Kernel& kernel, const GpuMachine& mac
     }
   }
   for (const GroupChoice& groups : choices) {
-    auto parts = parts_with(kernel, groups, machine);
+    auto parts = parts_with(kernel, groups, machine, trials);
     if (!parts.ok()) {
       if (best) continue;
       return parts;
