@@ -229,5 +229,26 @@ TEST(CudaMachines, PrefetchesThatNoBlockOwnsAreRefused) {
   EXPECT_FALSE(CudaCodeGenerator({"cuda-sm_90a"}).generate(kernel).ok());
 }
 
+// Fails when threads load an operand that they compute one element after the other, though its rows
+// are runs of 16 bytes.
+TEST(CudaMachines, ComputedOperandsAreLoadedInRuns) {
+  for (int64_t depth : {2048, 84}) {
+    GraphBuilder b;
+    NodeId x = b.input(InputKind::kUser, DType::kFloat32, {32, depth}, "x");
+    NodeId w = b.input(InputKind::kUser, DType::kBfloat16, {1000, depth}, "w");
+    x = b.cast(b.binary(common::BinaryOp::kMul, x, b.scalar(DType::kFloat32, 0.02)),
+               DType::kBfloat16);
+    b.output(b.raw({common::Op::kContract,
+                    DType::kFloat32,
+                    {32, 1000},
+                    {x, w},
+                    common::ContractAttr{{0, 2}, {1, 2}, {0, 1}}}));
+    auto source = hopper_source({Template::kTile, {}, b.finish(), {}});
+    ASSERT_TRUE(source.ok()) << source.error().message;
+    const bool is_in_runs = source->text.find("lf_load<float, 8>(in0") != std::string::npos;
+    EXPECT_EQ(is_in_runs, depth % 8 == 0) << source->text;
+  }
+}
+
 }  // namespace
 }  // namespace worker

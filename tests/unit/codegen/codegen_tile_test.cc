@@ -424,13 +424,15 @@ TEST(CodegenTile, HalfPrecisionBehindOtherNodes) {
                random_tensor(random, DType::kBool, {33, 64}),
                random_tensor(random, kHalf, {56, mixed ? 64 : 80})});
   }
-  for (int64_t rows : {2, 33}) {
+  // Rows that are loaded in runs of 8 elements, and rows that are no such runs.
+  for (auto [rows, depth] : {std::pair<int64_t, int64_t>{2, 80}, {33, 80}, {33, 84}}) {
     GraphBuilder b;
-    NodeId x = input(b, kF32, {rows, 80});
-    NodeId w = input(b, kHalf, {56, 80});
+    NodeId x = input(b, kF32, {rows, depth});
+    NodeId w = input(b, kHalf, {56, depth});
     b.output(contract(b, x, b.cast(w, kF32), {0, 2}, {1, 2}, {0, 1}));
-    batch.add(Template::kTile, {}, b.finish(),
-              {random_tensor(random, kF32, {rows, 80}), random_tensor(random, kHalf, {56, 80})});
+    batch.add(
+        Template::kTile, {}, b.finish(),
+        {random_tensor(random, kF32, {rows, depth}), random_tensor(random, kHalf, {56, depth})});
   }
   batch.compile();
   batch.check_all(3e-4);

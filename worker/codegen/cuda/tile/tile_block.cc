@@ -229,6 +229,12 @@ Expr CudaTileBlock::k_index(const std::string& position, bool clamp) {
   return bind_clamped(position, contraction_.problem().k_size, clamp, false);
 }
 
+Expr CudaTileBlock::k_chunk(const std::string& position, bool clamp) {
+  constexpr int64_t kChunk = 8;
+  return bind_clamped(position, *common::exact_div(contraction_.problem().k_size, Expr(kChunk)),
+                      clamp, false);
+}
+
 std::string CudaTileBlock::operand(Side side, const Expr& own, const Expr& k, bool widened) {
   CodeValue x = emitter_.value(contraction_.operand(side), operand_at(side, own, k));
   if (!widened) return x.text;

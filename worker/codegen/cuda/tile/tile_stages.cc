@@ -103,24 +103,35 @@ void CudaTileStages::copy(const Operand& x) {
 void CudaTileStages::compute(const Operand& x) {
   open_slots(x);
   w_.line("uint16_t h[8];");
-  std::string step = x.along_k ? "k0 + chunk * 8 + y" : "k0 + row";
-  bool whole = block_.covers_k(options_.depth);
-  Expr own, k;
-  if (x.along_k) {
-    own = block_.own_index(x.side, "row");
+  const bool is_whole = block_.covers_k(options_.depth);
+  std::string place = "y";
+  auto compute_one = [&](const std::string& step, const Expr& own, const Expr& k) {
+    std::string value = block_.operand(x.side, own, k, false);
+    if (!is_whole) value = cat(step, " < ", block_.k_size(), " ? ", value, " : 0");
+    w_.line(cat("h[", place, "] = ", value, ";"));
+  };
+  const char* each = "#pragma unroll\nfor (int y = 0; y < 8; ++y)";
+  if (!x.along_k) {
+    const Expr k = block_.k_index("k0 + row", !is_whole);
+    w_.open(false);
+    compute_one("k0 + row", block_.own_index(x.side, "chunk * 8 + y"), k);
+    w_.close(each);
+  } else if (const Expr own = block_.own_index(x.side, "row"); block_.covers_k(kChunk)) {
+    // What lies side by side in memory is loaded at once.
+    const Expr first = block_.k_chunk("k0 / 8 + chunk", !is_whole);
+    common::Team team;
+    team.level = w_.depth();
+    team.vector = kChunk;
+    block_.emitter().set_team(team);
+    const Expr k = block_.emitter().team().open_block(first);
+    place = w_.text(k - first * Expr(kChunk));
+    compute_one("k0 + chunk * 8", own, k);
+    block_.emitter().team().close();
   } else {
-    k = block_.k_index(step, !whole);
+    w_.open(false);
+    compute_one("k0 + chunk * 8 + y", own, block_.k_index("k0 + chunk * 8 + y", true));
+    w_.close(each);
   }
-  w_.open(false);
-  if (x.along_k) {
-    k = block_.k_index(step, !whole);
-  } else {
-    own = block_.own_index(x.side, "chunk * 8 + y");
-  }
-  std::string value = block_.operand(x.side, own, k, false);
-  w_.line(
-      cat("h[y] = ", whole ? value : cat(step, " < ", block_.k_size(), " ? ", value, " : 0"), ";"));
-  w_.close("#pragma unroll\nfor (int y = 0; y < 8; ++y)");
   auto pair = [](int y) { return cat("h[", y, "] | (uint32_t)h[", y + 1, "] << 16"); };
   w_.line(cat("next_", x.name, "[x] = make_uint4(", pair(0), ", ", pair(2), ", ", pair(4), ", ",
               pair(6), ");"));
