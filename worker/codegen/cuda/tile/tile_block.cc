@@ -46,7 +46,9 @@ constexpr const char* kKeptSums =
 // this many rows of blocks at a time.
 constexpr int64_t kGroup = 8;
 constexpr int64_t kAccessBytes = 16;
-constexpr int64_t kBatch = 4;  // vectors of a thread that are stored together
+// Vectors of a thread that are stored together. Of pairs, which keep what belongs to the columns of
+// both products, fewer where blocks are so narrow that two share a multiprocessor's registers.
+constexpr int64_t kBatch = 4, kPairBatch = 2, kNarrow = 128;
 
 }  // namespace
 
@@ -306,9 +308,10 @@ void CudaTileBlock::store(const std::string& first, int64_t rows) {
   const int outer = writer_.depth();
   common::Team team;
   const int64_t all = rows * size_.columns / width;
-  if (width > 1 && all % (size_.threads * kBatch) == 0) {
+  const int64_t batch = before_ != nullptr && size_.columns <= kNarrow ? kPairBatch : kBatch;
+  if (width > 1 && all % (size_.threads * batch) == 0) {
     writer_.open(!stays);
-    team.batch = {kBatch, "later", writer_.depth()};
+    team.batch = {batch, "later", writer_.depth()};
   }
   writer_.open(!stays);
   if (team.batch.steps > 1) {
@@ -354,10 +357,10 @@ void CudaTileBlock::store(const std::string& first, int64_t rows) {
   if (width > 1) emitter_.team().close();
   writer_.close(inside.empty() ? "" : cat("if (", inside, ")"));
   if (team.batch.steps > 1) {
-    writer_.close(unrolled_loop("later", kBatch));
+    writer_.close(unrolled_loop("later", batch));
     emitter_.team().store_batch();
     writer_.close(
-        cat("for (int begun = tid; begun < ", all, "; begun += ", size_.threads * kBatch, ")"));
+        cat("for (int begun = tid; begun < ", all, "; begun += ", size_.threads * batch, ")"));
     return;
   }
   writer_.close(
