@@ -96,7 +96,7 @@ MUTATIONS = [
     ("gpu tile", CUDA + "tile/tile_mma.cc",
      r'block_.lines("lf_cp_async_wait<0>();\n__syncthreads();");', None),
     ("gpu tile", CUDA + "tile/tile_stages.cc",
-     'whole ? value : cat(step, " < ", block_.k_size(), " ? ", value, " : 0")', "value"),
+     "if (!is_whole) value = cat(step", "if (false) value = cat(step"),
     ("gpu tile", CUDA + "tile/tile_block.cc", r'"for (int p = 1; p < parts; ++p) {\nfrom += stride;\n"',
      r'"for (int p = 2; p < parts; ++p) {\nfrom += stride;\n"'),
     ("gpu tile", CUDA + "tile/tile_wgmma.cc", r'">();\nlf_fence_async();\n__syncthreads();"',

@@ -166,11 +166,16 @@ class AttentionEmitter {
     };
     limit(form_.hidden.first, "first", "lf_max_i64");
     limit(form_.hidden.last, "last", "lf_min_i64");
-    writer_.line("lo = lf_min_i64(lo, first);");
-    writer_.line("hi = lf_max_i64(hi, last + 1);");
+    widen_range();
     close_rows();
     // Rows that see nothing are NaN all over, which only a key can tell them.
     if (!z_.tiling.online) writer_.line(cat("if (hi <= lo) { lo = 0; hi = ", keys, "; }"));
+  }
+
+  // [lo, hi) has the keys from `first` to `last`, too.
+  void widen_range() {
+    writer_.line("lo = lf_min_i64(lo, first);");
+    writer_.line("hi = lf_max_i64(hi, last + 1);");
   }
 
   // From the first key that some row sees to the last. A row that sees none may be spread over all
@@ -186,8 +191,7 @@ class AttentionEmitter {
     writer_.line("first = sees & (n < first) ? n : first;");
     writer_.line("last = sees & (n > last) ? n : last;");
     close_keys("0", keys, "#pragma omp simd reduction(min:first) reduction(max:last)");
-    writer_.line("lo = lf_min_i64(lo, first);");
-    writer_.line("hi = lf_max_i64(hi, last + 1);");
+    widen_range();
     writer_.line("blind |= last < 0;");
     close_rows();
     writer_.line(cat("if (blind) { lo = 0; hi = ", keys, "; }"));
