@@ -198,6 +198,18 @@ TEST(NeededPositions, WhatIsReadElsewhereStays) {
   EXPECT_EQ(compute_needed_positions(graph), graph);
 }
 
+// Position 0 of an axis without any is not read by what has no elements itself.
+TEST(NeededPositions, OfNothingNothingIsRead) {
+  for (int64_t least : {0, 1}) {
+    GraphBuilder b{{{least, 8}}};
+    NodeId x = b.input(InputKind::kUser, DType::kFloat32, {Expr::symbol(0), 3}, "x");
+    View first{{Expr::symbol(0), 3}, {Expr(0), Expr::index(1)}, {}, 0};
+    b.output(b.view(b.unary(UnaryOp::kExp, x), first));
+    Graph graph = b.finish();
+    EXPECT_EQ(compute_needed_positions(graph) == graph, least == 0);
+  }
+}
+
 // Beside the axis of a scan, and what is read at positions that data gives.
 TEST(NeededPositions, GathersAndScansAreNarrowed) {
   GraphBuilder b;

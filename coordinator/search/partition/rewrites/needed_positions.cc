@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/base/contains.h"
+#include "common/ir/expr/bounds.h"
 #include "common/ir/expr/with_indices.h"
 #include "common/ir/hlir/builder.h"
 
@@ -107,7 +108,7 @@ class Narrowing {
     switch (node.op) {
       case Op::kView: {
         const common::View& view = attr<common::ViewAttr>(node).view;
-        if (!view.valid.empty()) return read;
+        if (!view.valid.empty() || may_be_empty(node.shape)) return read;
         auto index = common::with_indices(view.index, places(node.shape, left));
         for (size_t axis = 0; axis < read.size(); ++axis) {
           read[axis] = position(index[axis], shape[axis]);
@@ -116,6 +117,7 @@ class Narrowing {
       }
       case Op::kGather: {
         if (k > 0) return left;
+        if (may_be_empty(node.shape)) return read;
         const auto& coordinates = attr<common::GatherAttr>(node).coordinates;
         for (size_t axis = 0; axis < read.size(); ++axis) {
           if (coordinates[axis].slot >= 0) continue;
@@ -153,6 +155,12 @@ class Narrowing {
       default:
         return read;
     }
+  }
+
+  // What has no elements reads no position: there may be none.
+  bool may_be_empty(const Shape& shape) const {
+    common::Bounds bounds(graph_.symbols, {});
+    return std::ranges::any_of(shape, [&](const Expr& size) { return bounds.lower(size) < 1; });
   }
 
   // From users to operands.
