@@ -15,7 +15,7 @@ namespace common {
 struct ProductLoops {
   std::vector<int64_t> rows, columns, depth;  // positive, none empty
   // The number of parts of the summed axis, each with a sum of its own; the sums are added at the
-  // end. A part is a whole number of blocks of the depth, the same for all but the last.
+  // end. All parts but the last have equally many blocks of the depth.
   Expr parts = 1;
   // Only the last row label is cut; the others are axes of the batch.
   bool one_row_label = false;

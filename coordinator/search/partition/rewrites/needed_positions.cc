@@ -81,7 +81,8 @@ std::vector<size_t> whole_axes(const Node& node) {
 
 class Narrowing {
  public:
-  explicit Narrowing(const Graph& graph) : graph_(graph), builder_(graph.symbols) {}
+  explicit Narrowing(const Graph& graph)
+      : graph_(graph), bounds_(graph.symbols, {}), builder_(graph.symbols) {}
 
   Graph run() {
     find_needed();
@@ -159,8 +160,7 @@ class Narrowing {
 
   // What has no elements reads no position: there may be none.
   bool may_be_empty(const Shape& shape) const {
-    common::Bounds bounds(graph_.symbols, {});
-    return std::ranges::any_of(shape, [&](const Expr& size) { return bounds.lower(size) < 1; });
+    return std::ranges::any_of(shape, [&](const Expr& size) { return bounds_.lower(size) < 1; });
   }
 
   // From users to operands.
@@ -252,6 +252,7 @@ class Narrowing {
   }
 
   const Graph& graph_;
+  const common::Bounds bounds_;                   // of its sizes
   std::vector<std::optional<Positions>> needed_;  // of each node; empty: nothing reads it
   common::GraphBuilder builder_;
   std::vector<NodeId> inputs_;

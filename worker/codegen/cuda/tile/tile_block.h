@@ -59,7 +59,7 @@ class CudaTileBlock {
   // first run stands in.
   common::Expr own_chunk(common::Side side, const std::string& position);
   common::Expr k_index(const std::string& position, bool clamp = true);
-  // The same for one of the runs of 8 elements that k consists of.
+  // The same, counting runs of 8 elements along k.
   common::Expr k_chunk(const std::string& position, bool clamp);
   // Whether whole blocks of `step` cover k, so that no k must be clamped or masked.
   bool covers_k(int64_t step) const;
