@@ -11,6 +11,10 @@ constexpr std::string_view kViewOnly[] = {"as_strided_", "detach_",   "resize_",
                                           "squeeze_",    "swapaxes_", "swapdims_", "t_",
                                           "transpose_",  "unsqueeze_"};
 
+// What Python's augmented assignments call: `mask &= other`.
+constexpr std::string_view kAugmented[] = {"__iand__", "__ilshift__", "__ior__", "__irshift__",
+                                           "__ixor__"};
+
 // Overloads with out= whose names do not say so.
 constexpr std::string_view kOutOverloads[] = {
     "L",       "U",          "X",          "a",
@@ -34,8 +38,10 @@ Target split(std::string_view target) {
 
 bool is_in_place(std::string_view target) {
   size_t dot = target.rfind('.');
-  return dot != std::string_view::npos && dot > 1 && target[dot - 1] == '_' &&
-         target[dot - 2] != '_';
+  if (dot == std::string_view::npos || dot < 2) return false;
+  std::string_view name = target.substr(0, dot);
+  if (name.ends_with("__")) return common::contains(kAugmented, split(target).name);
+  return name.ends_with('_');
 }
 
 bool has_out_arguments(std::string_view target) {

@@ -63,6 +63,12 @@ constexpr OperatorAlias kAliases[] = {
     {"trapz", "trapezoid"},
     {"true_divide", "div"},
 };
+// Operators of Python's augmented assignments, as `mask &= other`.
+constexpr OperatorAlias kAugmented[] = {
+    {"__iand__", "bitwise_and_"}, {"__ilshift__", "bitwise_left_shift_"},
+    {"__ior__", "bitwise_or_"},   {"__irshift__", "bitwise_right_shift_"},
+    {"__ixor__", "bitwise_xor_"},
+};
 constexpr std::string_view kNamespace = "aten.";
 
 // Overloads with out= of operators whose overloads have rows of their own.
@@ -88,6 +94,9 @@ std::string canonical_target(std::string_view target) {
   size_t dot = target.rfind('.');
   if (!target.starts_with(kNamespace) || dot < kNamespace.size()) return std::string(target);
   std::string_view name = target.substr(kNamespace.size(), dot - kNamespace.size());
+  for (const OperatorAlias& form : kAugmented) {
+    if (form.name == name) return common::cat(kNamespace, form.operator_name, target.substr(dot));
+  }
   bool in_place = name.ends_with('_') && !name.ends_with("__");
   if (in_place) name.remove_suffix(1);
   auto found = std::lower_bound(

@@ -14,6 +14,7 @@
 #define LFARM_OPERATOR_FAMILIES(X)                          \
   X(activation, "Activations")                              \
   X(activation_backward, "Gradients of activations")        \
+  X(affine_grid, "Affine grids")                            \
   X(attention, "Attention")                                 \
   X(batch_norm, "Batch and instance normalisation")         \
   X(bessel, "Bessel functions")                             \
@@ -50,6 +51,7 @@
   X(pointwise, "Elementwise")                               \
   X(pool, "Pooling")                                        \
   X(pool_backward, "Gradients of pooling")                  \
+  X(quantization, "Quantization")                           \
   X(random, "Random numbers and dropout")                   \
   X(recurrent, "Recurrent layers")                          \
   X(reduction, "Reductions, scans and sorting")             \
@@ -61,7 +63,8 @@
   X(state, "Aliases, modes and arithmetic on sizes")        \
   X(statistics, "Statistics and calculus")                  \
   X(vmap, "torch.vmap")                                     \
-  X(window, "Windows")
+  X(window, "Windows")                                      \
+  X(window_functions, "Window functions")
 
 namespace clients {
 

@@ -72,6 +72,21 @@ void block_diag(Context& c) {
   c.set(c.b.concat(parts, 0));
 }
 
+// Tensors of different first sizes as one, each padded to the longest.
+void pad_sequence(Context& c) {
+  std::vector<NodeId> parts = in_result_dtype(c, "sequences");
+  bool batch_first = c.flag("batch_first", false);
+  Expr longest = c.out_size(batch_first ? 1 : 0);
+  bool left = c.text("padding_side", "right") == "left";
+  for (NodeId& part : parts) {
+    Expr missing = c.b.simplify(longest - c.b.size(part, 0));
+    part = c.b.pad(part, 0, left ? missing : Expr(0), left ? Expr(0) : missing,
+                   c.number("padding_value", 0));
+    part = c.b.unsqueeze(part, batch_first ? 0 : 1);
+  }
+  c.set(c.b.concat(parts, batch_first ? 0 : 1));
+}
+
 // Vector k runs along axis k of a grid of all of them.
 std::vector<NodeId> grid(Context& c, const std::vector<NodeId>& lines) {
   Shape shape;
@@ -415,6 +430,7 @@ void add_composite_operators(OperatorTable* t) {
   t->add("aten.dstack", [](Context& c) { join(c, 3, 2); });
   t->add("aten.column_stack", column_stack);
   t->add("aten.block_diag", block_diag);
+  t->add("aten.pad_sequence", pad_sequence);
   t->add("aten.meshgrid", meshgrid);
   t->add("aten.cartesian_prod", cartesian_product);
   t->add("aten.broadcast_tensors", broadcast_tensors);

@@ -107,6 +107,25 @@ void diag_embed(Context& c) {
   c.set(c.b.select(on, spread, number_like(c, x, 0)));
 }
 
+// A matrix's diagonal is every (columns + 1)-th element; with `wrap` they go on below
+// the square. Of more axes, all of one size, the elements whose positions are equal.
+void fill_diagonal(Context& c) {
+  NodeId x = c.tensor("self");
+  int rank = c.b.rank(x);
+  if (rank < 2) c.refuse("it takes tensors of two axes or more");
+  NodeId first = positions(c, c.b.size(x, 0), 0, rank);
+  if (rank == 2 && c.flag("wrap", false)) {
+    NodeId period = c.b.size_scalar(DType::kInt64, c.b.size(x, 1) + 1);
+    first = c.b.binary(BinaryOp::kMod, first, period);
+  }
+  NodeId on = c.b.binary(BinaryOp::kEqual, first, positions(c, c.b.size(x, 1), 1, rank));
+  for (int k = 2; k < rank; ++k) {
+    NodeId same = c.b.binary(BinaryOp::kEqual, first, positions(c, c.b.size(x, k), k, rank));
+    on = c.b.binary(BinaryOp::kAnd, on, same);
+  }
+  c.set(c.b.select(on, as(c, operand(c, "fill_value"), c.b.dtype(x)), x));
+}
+
 }  // namespace
 
 void add_creation_operators(OperatorTable* t) {
@@ -128,6 +147,7 @@ void add_creation_operators(OperatorTable* t) {
   t->add("aten.linspace", linspace);
   t->add("aten.eye", eye);
   t->add("aten.diag_embed", diag_embed);
+  t->add("aten.fill_diagonal", fill_diagonal);
   t->add("aten.clone", copy_of);
   t->add("aten.lift_fresh_copy", copy_of);
   t->add("aten.alias_copy", copy_of);

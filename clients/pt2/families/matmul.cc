@@ -41,6 +41,20 @@ void linear(Context& c) {
   c.result(out);
 }
 
+// Products of int8 matrices, summed in int32.
+void int8_product(Context& c) {
+  NodeId a = c.b.cast(c.tensor("self"), DType::kInt32);
+  c.result(matmul(c, a, c.b.cast(c.tensor("mat2"), DType::kInt32)));
+}
+
+// x times int8 weights (outputs, inputs), each row of which has a scale.
+void int8_linear(Context& c) {
+  NodeId x = factor(c, "self");
+  NodeId weight = c.b.cast(c.tensor("mat2"), c.b.dtype(x));
+  NodeId scales = c.b.cast(c.tensor("scales"), c.b.dtype(x));
+  c.result(mul(c, matmul(c, x, transposed(c, weight)), scales));
+}
+
 // beta * self + alpha * product
 void add_product(Context& c, NodeId value) {
   DType d = c.b.dtype(value);
@@ -211,6 +225,8 @@ void einsum(Context& c) {
 }  // namespace
 
 void add_matmul_operators(OperatorTable* t) {
+  t->add("aten._int_mm", int8_product);
+  t->add("aten._weight_int8pack_mm", int8_linear);
   t->add("aten.linear", linear);
   t->add("aten.mm", [](Context& c) { c.result(product(c, "self", "mat2")); });
   t->add("aten.bmm", [](Context& c) { c.result(product(c, "self", "mat2")); });

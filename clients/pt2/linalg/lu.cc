@@ -209,6 +209,41 @@ void inverse(Context& c) {
   give(c, lu.failed, 1);
 }
 
+// A tensor as the square matrix of its first axes and its other ones.
+NodeId as_square(Context& c, NodeId x, int first_axes) {
+  Sizes shape = c.b.shape(x);
+  Expr rows(1);
+  for (int k = 0; k < first_axes; ++k) rows = rows * shape[static_cast<size_t>(k)];
+  return c.b.reshape(x, {Expr(1), rows, rows});
+}
+
+void tensor_inverse(Context& c) {
+  if (gives_empty(c, "self")) return;
+  NodeId x = c.tensor("self");
+  c.result(c.b.reshape(inverse_of(c, as_square(c, x, static_cast<int>(c.integer("ind", 2)))),
+                       c.out_shape()));
+}
+
+// The tensor X with the sum of A over X's axes, A's last ones, equal to B. Axes in `dims` become
+// A's last ones first.
+void tensor_solve(Context& c) {
+  if (gives_empty(c, "self")) return;
+  NodeId a = c.tensor("self"), b = c.tensor("other");
+  int rank = c.b.rank(a);
+  if (c.has("dims")) {
+    std::vector<int> last = c.ordered_axes("dims", rank);
+    std::vector<int> order;
+    for (int k = 0; k < rank; ++k) {
+      if (std::find(last.begin(), last.end(), k) == last.end()) order.push_back(k);
+    }
+    order.insert(order.end(), last.begin(), last.end());
+    a = c.b.permute(a, order);
+  }
+  NodeId square = as_square(c, a, c.b.rank(b));
+  NodeId column = c.b.reshape(b, {Expr(1), c.b.size(square, 1), Expr(1)});
+  c.result(c.b.reshape(solve(c, square, column), c.out_shape()));
+}
+
 // The power of a positive exponent by squaring.
 NodeId power(Context& c, NodeId x, int64_t n) {
   std::optional<NodeId> value;
@@ -338,6 +373,8 @@ void add_lu_operators(OperatorTable* t) {
   for (const char* name : {"aten.linalg_inv", "aten.linalg_inv_ex", "aten.inverse"}) {
     t->add(name, inverse);
   }
+  t->add("aten.linalg_tensorinv", tensor_inverse);
+  t->add("aten.linalg_tensorsolve", tensor_solve);
   t->add("aten.linalg_matrix_power", matrix_power);
   for (const char* name : {"aten.linalg_det", "aten._linalg_det", "aten.det"}) {
     t->add(name, determinant);

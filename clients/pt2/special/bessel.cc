@@ -339,6 +339,10 @@ void airy_ai(Context& c) {
 
 }  // namespace
 
+NodeId bessel_i0(Context& c, NodeId x) {
+  return mul(c, exponential(c, c.b.unary(UnaryOp::kAbs, x)), scaled_i(c, x, 0));
+}
+
 void add_bessel_operators(OperatorTable* t) {
   t->add("aten.i0", bessel_i<0, false>);
   t->add("aten.special_i0e", bessel_i<0, true>);

@@ -27,6 +27,8 @@ NodeId polynomial(Context& c, NodeId x, std::span<const double> coefficients);
 NodeId equal(Context& c, NodeId x, double value);
 // `value` where x is `special`, else `otherwise`.
 NodeId patch(Context& c, NodeId x, double special, double value, NodeId otherwise);
+// The modified Bessel function of the first kind and order 0, of a float32 or float64 value.
+NodeId bessel_i0(Context& c, NodeId x);
 // number / x
 NodeId over(Context& c, double number, NodeId x);
 
