@@ -55,6 +55,7 @@
   X(random, "Random numbers and dropout")                   \
   X(recurrent, "Recurrent layers")                          \
   X(reduction, "Reductions, scans and sorting")             \
+  X(regions, "Regions of images")                           \
   X(refused, "Refused")                                     \
   X(rejection, "Gamma, Poisson and binomial numbers")       \
   X(resample, "Resampling")                                 \
