@@ -375,6 +375,8 @@ void add_reductions(OperatorTable* t) {
   t->add("aten.argmin", [](Context& c) { arg_extreme(c, false); });
   t->add("aten.any", test_all<ReduceOp::kAny>);
   t->add("aten.all", test_all<ReduceOp::kAll>);
+  t->add("aten._is_any_true", test_all<ReduceOp::kAny>);
+  t->add("aten._is_all_true", test_all<ReduceOp::kAll>);
   t->add("aten.var", [](Context& c) { variance(c, false, false); });
   t->add("aten.std", [](Context& c) { variance(c, true, false); });
   t->add("aten.var_mean", [](Context& c) { variance(c, false, true); });

@@ -118,6 +118,20 @@ void compare(Context& c) {
   c.set_data_number(c.b.binary(op, swapped ? b : a, swapped ? a : b));
 }
 
+// One number or another, as a condition says that only the data knows.
+void choose(Context& c) {
+  auto condition = c.data_number("b");
+  if (!condition) {
+    if (c.set_size_as_exported()) return;
+    c.refuse("the condition is known neither from the data nor from the sizes");
+  }
+  NodeId yes = number(c, "t");
+  NodeId no = number(c, "f");
+  bool real = common::is_float(c.b.dtype(yes)) || common::is_float(c.b.dtype(no));
+  DType d = real ? DType::kFloat64 : DType::kInt64;
+  c.set_data_number(c.b.select(truth(c, *condition), c.b.cast(yes, d), c.b.cast(no, d)));
+}
+
 void add_number_operators(OperatorTable* t) {
   t->add("_operator.add", [](Context& c) {
     combine(
@@ -160,6 +174,7 @@ void add_number_operators(OperatorTable* t) {
          [](Context& c) { c.set_data_number(c.b.cast(number(c, "a"), DType::kFloat64)); });
   t->add("torch._sym_sqrt", real_function<UnaryOp::kSqrt>);
   t->add("math.sqrt", real_function<UnaryOp::kSqrt>);
+  t->add("torch.sym_ite", choose);
   t->add("_operator.lt", compare<BinaryOp::kLess>);
   t->add("_operator.gt", compare<BinaryOp::kLess>);
   t->add("_operator.le", compare<BinaryOp::kLessEqual>);
