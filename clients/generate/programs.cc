@@ -1,21 +1,8 @@
 #include "clients/generate/programs.h"
 
-#include <cstring>
-
-#include "clients/runtime/model/tensor_named.h"
 #include "common/ir/hlir/view.h"
 
 namespace clients {
-namespace {
-
-bool have_equal_content(const StoredTensor& a, const StoredTensor& b) {
-  if (a.dtype != b.dtype || a.sizes != b.sizes) return false;
-  if (!is_contiguous(a) || !is_contiguous(b)) return false;
-  common::ByteView x = contiguous_view(a), y = contiguous_view(b);
-  return x.size() == y.size() && std::memcmp(x.data(), y.data(), x.size()) == 0;
-}
-
-}  // namespace
 
 std::shared_ptr<const Model> with_last_logits(std::shared_ptr<const Model> model,
                                               const Roles& roles) {
@@ -56,32 +43,6 @@ common::Result<std::vector<WidthPart>> parts_of(const std::shared_ptr<const Mode
     parts.push_back({std::move(last), roles});
   }
   return parts;
-}
-
-std::vector<EqualWeight> equal_weights(const Model& from, const Model& to) {
-  std::vector<EqualWeight> equal;
-  for (size_t i = 0; i < to.weights.size(); ++i) {
-    if (!to.weights[i] || to.graph.inputs[i].kind != common::InputKind::kWeight) continue;
-    auto found = tensor_named(from, to.weight_names[i]);
-    if (!found) continue;
-    auto source = static_cast<size_t>(*found);
-    bool is_weight = from.graph.inputs[source].kind == common::InputKind::kWeight;
-    if (is_weight && from.weights[source] &&
-        have_equal_content(*from.weights[source], *to.weights[i])) {
-      equal.push_back({*found, static_cast<int>(i)});
-      if (to.file) to.file->release(to.weights[i]->storage);
-    }
-  }
-  return equal;
-}
-
-common::Status share_weights(const std::vector<EqualWeight>& equal,
-                             const std::shared_ptr<Weights>& from, Weights& to) {
-  for (const EqualWeight& one : equal) {
-    LFARM_ASSIGN_OR_RETURN(common::TensorRef content, from->on_device(one.from));
-    LFARM_RETURN_IF_ERROR(to.bind(one.to, content, from));
-  }
-  return {};
 }
 
 }  // namespace clients

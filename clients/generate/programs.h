@@ -7,7 +7,6 @@
 #include "clients/generate/roles.h"
 #include "clients/pt2/translate.h"
 #include "clients/runtime/model/size_ranges.h"
-#include "clients/runtime/model/weights.h"
 #include "common/base/result.h"
 
 namespace clients {
@@ -28,16 +27,5 @@ std::shared_ptr<const Model> with_last_logits(std::shared_ptr<const Model> model
 std::vector<SizeRanges> width_ranges(const Model& model, const Roles& roles);
 // A part for each of them, or the model itself, with the last token's logits.
 common::Result<std::vector<WidthPart>> parts_of(const std::shared_ptr<const Model>& model);
-
-// Weights of two models with the same name and content, as places among the inputs of `from` and
-// `to`. Reads all of both; those of `to` that are equal leave memory again where they lie in a
-// file.
-struct EqualWeight {
-  int from = 0, to = 0;
-};
-std::vector<EqualWeight> equal_weights(const Model& from, const Model& to);
-// These lie in the memory of `from` from now on.
-common::Status share_weights(const std::vector<EqualWeight>& equal,
-                             const std::shared_ptr<Weights>& from, Weights& to);
 
 }  // namespace clients

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "clients/generate/file_identity.h"
 #include "common/base/cat.h"
 #include "common/runtime/device/devices.h"
 
@@ -27,6 +28,18 @@ std::vector<std::string> archives_of(const std::string& path) {
   return found;
 }
 
+struct Archive {
+  Model model;
+  std::optional<FileIdentity> file;  // where it did not change meanwhile
+};
+
+Result<Archive> load_archive(const std::string& path) {
+  auto before = file_identity(path);
+  LFARM_ASSIGN_OR_RETURN(Model model, load_model(path));
+  bool is_same = before == file_identity(path);
+  return Archive{std::move(model), is_same ? before : std::nullopt};
+}
+
 }  // namespace
 
 PlannedPrograms::PlannedPrograms(const FarmOptions& farm, const BudgetOptions& budget,
@@ -34,6 +47,7 @@ PlannedPrograms::PlannedPrograms(const FarmOptions& farm, const BudgetOptions& b
     : takes_first_(budget.takes_first),
       progress_(progress),
       source_(farm, budget, progress, PlanSource::Disk::kUse),
+      state_directory_{farm.state},
       device_name_(farm.device) {}
 
 PlannedPrograms::~PlannedPrograms() {
@@ -43,9 +57,11 @@ PlannedPrograms::~PlannedPrograms() {
 
 Status PlannedPrograms::load_families(const std::string& model,
                                       const std::function<Status(const Roles&)>& check) {
+  std::vector<std::optional<FileIdentity>> files;
   for (const std::string& archive : archives_of(model)) {
-    LFARM_ASSIGN_OR_RETURN(Model loaded, load_model(archive));
-    families_.push_back({std::make_shared<const Model>(std::move(loaded)), nullptr, {}});
+    LFARM_ASSIGN_OR_RETURN(Archive loaded, load_archive(archive));
+    files.push_back(loaded.file);
+    families_.push_back({std::make_shared<const Model>(std::move(loaded.model)), nullptr, {}});
     LFARM_ASSIGN_OR_RETURN(Roles roles, roles_of(*families_.back().model));
     LFARM_RETURN_IF_ERROR(check(roles));
   }
@@ -53,11 +69,17 @@ Status PlannedPrograms::load_families(const std::string& model,
     LFARM_ASSIGN_OR_RETURN(std::vector<WidthPart> parts, parts_of(families_[family].model));
     for (WidthPart& part : parts) parts_.push_back({std::move(part), family, {}, {}});
     if (family == 0) continue;
-    // Gigabytes are compared while plans are made.
-    families_[family].equal = std::async(
-        std::launch::async, [first = families_[0].model, other = families_[family].model] {
-          return equal_weights(*first, *other);
-        });
+    std::optional<RememberedComparison> remembered;
+    if (files[0] && files[family]) {
+      remembered = {state_directory_.compared_weights(), *files[0], *files[family]};
+    }
+    // Gigabytes that were not compared before are while plans are made.
+    families_[family].equal =
+        std::async(std::launch::async,
+                   [first = families_[0].model, other = families_[family].model, remembered] {
+                     return remembered ? equal_weights(*first, *other, *remembered)
+                                       : equal_weights(*first, *other);
+                   });
   }
   return {};
 }

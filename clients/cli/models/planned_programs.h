@@ -13,9 +13,11 @@
 #include <vector>
 
 #include "clients/cli/access/plan_source.h"
+#include "clients/generate/equal_weights.h"
 #include "clients/generate/generator.h"
 #include "clients/generate/programs.h"
 #include "clients/generate/shared_state.h"
+#include "clients/runtime/farm/state_directory.h"
 #include "common/base/result.h"
 
 namespace clients {
@@ -54,6 +56,7 @@ class PlannedPrograms {
   const bool takes_first_;
   Progress* progress_;
   PlanSource source_;
+  const StateDirectory state_directory_;
   const std::string device_name_;
   std::unique_ptr<common::Device> device_;
   std::string name_;  // of the model, for the farm

@@ -35,6 +35,8 @@ struct StateDirectory {
   std::string met_farms() const { return path + "/farms"; }
   // Plans that farms gave to programs here, beside the farm's own store.
   std::string client_plans() const { return path + "/plans"; }
+  // Which weights two archives were found to share.
+  std::string compared_weights() const { return path + "/weights"; }
   // What farms said they cannot do.
   std::string negatives() const { return path + "/negatives"; }
   std::string allow_file() const { return path + "/allow"; }
