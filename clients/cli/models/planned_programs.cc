@@ -57,9 +57,13 @@ PlannedPrograms::~PlannedPrograms() {
 
 Status PlannedPrograms::load_families(const std::string& model,
                                       const std::function<Status(const Roles&)>& check) {
-  std::vector<std::optional<FileIdentity>> files;
+  std::vector<std::future<Result<Archive>>> archives;
   for (const std::string& archive : archives_of(model)) {
-    LFARM_ASSIGN_OR_RETURN(Archive loaded, load_archive(archive));
+    archives.push_back(std::async(std::launch::async, load_archive, archive));
+  }
+  std::vector<std::optional<FileIdentity>> files;
+  for (std::future<Result<Archive>>& archive : archives) {
+    LFARM_ASSIGN_OR_RETURN(Archive loaded, archive.get());
     files.push_back(loaded.file);
     families_.push_back({std::make_shared<const Model>(std::move(loaded.model)), nullptr, {}});
     LFARM_ASSIGN_OR_RETURN(Roles roles, roles_of(*families_.back().model));
