@@ -30,14 +30,21 @@ double transform_operations(double sums, double length) {
   return sums * std::min(2 * length, 2.5 * std::log2(length));
 }
 
-double operations_of(const Graph& graph, const std::vector<int64_t>& sizes) {
+// Whether a value is one of 16-bit floats, or such a one as float32.
+bool holds_half(const Graph& graph, NodeId id) {
+  for (const Node* node = &graph.node(id);; node = &graph.node(node->operands[0])) {
+    if (common::is_half(node->dtype)) return true;
+    if (node->op != Op::kView && node->op != Op::kCast) return false;
+  }
+}
+
+void add_operations(const Graph& graph, const std::vector<int64_t>& sizes, ModelWork& work) {
   std::vector<char> depends = depends_on_inputs(graph);
-  double operations = 0;
   for (const Node& node : graph.nodes) {
     if (node.op == Op::kFourier) {
       auto length = static_cast<double>(graph.node(node.operands[0]).shape.back().constant());
-      operations += transform_operations(common::count_elements(node.shape, sizes), length) *
-                    static_cast<double>(node.operands.size());
+      work.operations += transform_operations(common::count_elements(node.shape, sizes), length) *
+                         static_cast<double>(node.operands.size());
     }
     if (node.op != Op::kReduce ||
         common::attr<common::ReduceAttr>(node).op != common::ReduceOp::kSum) {
@@ -48,16 +55,19 @@ double operations_of(const Graph& graph, const std::vector<int64_t>& sizes) {
     bool is_product = summed.op == Op::kBinary &&
                       common::attr<common::BinaryAttr>(summed).op == common::BinaryOp::kMul;
     if (!is_product) {
-      operations += terms;
+      work.operations += terms;
       continue;
     }
     double sums = common::count_elements(node.shape, sizes);
     bool is_transform = std::any_of(summed.operands.begin(), summed.operands.end(),
                                     [&](NodeId operand) { return depends[at(operand)] == 0; });
     double length = sums > 0 ? terms / sums : 0;
-    operations += is_transform && length > 1 ? transform_operations(sums, length) : 2 * terms;
+    double added = is_transform && length > 1 ? transform_operations(sums, length) : 2 * terms;
+    work.operations += added;
+    bool is_half = std::all_of(summed.operands.begin(), summed.operands.end(),
+                               [&](NodeId operand) { return holds_half(graph, operand); });
+    if (is_half) work.half_operations += added;
   }
-  return operations;
 }
 
 double bytes_of(const Graph& graph, const std::vector<int64_t>& sizes) {
@@ -104,23 +114,18 @@ double bytes_of(const Graph& graph, const std::vector<int64_t>& sizes) {
 
 ModelWork work_of(const Graph& graph, const std::vector<int64_t>& sizes) {
   ModelWork work;
-  work.operations = operations_of(graph, sizes);
+  add_operations(graph, sizes, work);
   work.bytes = bytes_of(graph, sizes);
-  bool has_half = false, has_wide = false;
-  for (const common::GraphInput& input : graph.inputs) {
-    has_half = has_half || common::is_half(input.dtype);
-    has_wide = has_wide || input.dtype == common::DType::kFloat32 ||
-               input.dtype == common::DType::kFloat64;
-  }
-  work.is_half = has_half && !has_wide;
   return work;
 }
 
 double least_ns(const ModelWork& work, const Roofline& roofline) {
-  bool half = work.is_half && roofline.half_operations_per_s > 0;
-  double peak = half ? roofline.half_operations_per_s : roofline.operations_per_s;
+  double peak = roofline.operations_per_s;
+  double half_peak = roofline.half_operations_per_s > 0 ? roofline.half_operations_per_s : peak;
   double rate = read_bandwidth(roofline, work.bytes);
-  double operations_ns = peak > 0 ? work.operations / peak * 1e9 : 0;
+  double operations_ns = 0;
+  if (peak > 0) operations_ns += (work.operations - work.half_operations) / peak * 1e9;
+  if (half_peak > 0) operations_ns += work.half_operations / half_peak * 1e9;
   return std::max(operations_ns, rate > 0 ? work.bytes / rate * 1e9 : 0);
 }
 

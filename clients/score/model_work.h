@@ -11,8 +11,9 @@ namespace clients {
 
 struct ModelWork {
   double operations = 0;  // additions and multiplications of sums
-  bool is_half = false;   // no input holds float32 or float64, so that products are of 16 bits
-  double bytes = 0;       // of inputs, weights and states, read once, and of outputs, written once
+  // Of these, those of products of 16-bit floats, whatever type they are added in.
+  double half_operations = 0;
+  double bytes = 0;  // of inputs, weights and states, read once, and of outputs, written once
 };
 
 // Of sums over products two operations a product are counted, of other sums one an element, and
@@ -21,8 +22,8 @@ struct ModelWork {
 // from, the gathered elements count. `sizes`: of the graph's symbols.
 ModelWork work_of(const common::Graph& graph, const std::vector<int64_t>& sizes);
 
-// The roofline's bound: the longer of the operations' time at peak and the bytes' time at the
-// bandwidth for that many bytes; 0 where the roofline knows neither.
+// The roofline's bound: the longer of the operations' time, each kind at its own peak, and the
+// bytes' time at the bandwidth for that many bytes; 0 where the roofline knows neither.
 double least_ns(const ModelWork& work, const Roofline& roofline);
 
 }  // namespace clients

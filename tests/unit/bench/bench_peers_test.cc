@@ -148,6 +148,32 @@ TEST(ModelWork, CountsProductsAndWhatMustBeRead) {
   EXPECT_EQ(work.bytes, 3 * 8 * 4 + 4 * 8 * 4 + 3 * 8 + 12 * 4);
 }
 
+// Of a model in bfloat16 with one input in float32, as rotary tables are.
+TEST(ModelWork, ProductsOf16BitsAreToldFromOthers) {
+  auto graph = common::parse_graph(
+      "input weight bf16[4, 8] \"w\"\n"
+      "input user bf16[3, 8] \"x\"\n"
+      "input user f32[3, 5] \"table\"\n"
+      "%0 = input bf16[4, 8] position=0 ()\n"
+      "%1 = input bf16[3, 8] position=1 ()\n"
+      "%2 = input f32[3, 5] position=2 ()\n"
+      "%3 = cast f32[4, 8] (%0)\n"
+      "%4 = cast f32[3, 8] (%1)\n"
+      "%5 = view f32[3, 4, 8] index=[i0, i2] (%4)\n"
+      "%6 = view f32[3, 4, 8] index=[i1, i2] (%3)\n"
+      "%7 = binary.mul f32[3, 4, 8] (%5 %6)\n"
+      "%8 = reduce.sum f32[3, 4] axes=[2] (%7)\n"
+      "%9 = view f32[4, 5, 3] index=[i2, i0] (%8)\n"
+      "%10 = view f32[4, 5, 3] index=[i2, i1] (%2)\n"
+      "%11 = binary.mul f32[4, 5, 3] (%9 %10)\n"
+      "%12 = reduce.sum f32[4, 5] axes=[2] (%11)\n"
+      "output %12\n");
+  ASSERT_TRUE(graph.ok()) << graph.error().message;
+  clients::ModelWork work = clients::work_of(*graph, {});
+  EXPECT_EQ(work.half_operations, 2 * 3 * 4 * 8);
+  EXPECT_EQ(work.operations, work.half_operations + 2 * 4 * 5 * 3);
+}
+
 TEST(ModelWork, ATransformCountsAsAFastOne) {
   auto graph = common::parse_graph(
       "input user f32[2, 1024] \"x\"\n"

@@ -98,8 +98,10 @@ TEST(Efficiency, IsThatOfTheModelWhereItIsKnown) {
   EXPECT_DOUBLE_EQ(*kernel_efficiency_of(run, device), 0.5);
   run.work->operations = 800;
   EXPECT_DOUBLE_EQ(*efficiency_of(run, device), 0.8);
-  run.work->is_half = true;
+  run.work->half_operations = 800;
   EXPECT_DOUBLE_EQ(*efficiency_of(run, device), 0.2);
+  run.work->half_operations = 400;
+  EXPECT_DOUBLE_EQ(*efficiency_of(run, device), 0.5);
   run.kernels.clear();
   EXPECT_FALSE(efficiency_of(run, device));
 }
@@ -275,7 +277,7 @@ TEST(Tokens, AreHeldAgainstWhatMovingTheBytesTakes) {
   ASSERT_TRUE(rate);
   EXPECT_DOUBLE_EQ(rate->per_s, 2000);
   EXPECT_EQ(rate->floor_per_s, 0);
-  run.work = ModelWork{0, false, read_bandwidth(plain_device(), 1e6) * 1e-3};
+  run.work = ModelWork{0, 0, read_bandwidth(plain_device(), 1e6) * 1e-3};
   EXPECT_DOUBLE_EQ(token_rate(run, plain_device(), 4)->floor_per_s, 4000);
   EXPECT_FALSE(token_rate(run_of(0, {}), plain_device(), 4));
 }
