@@ -72,6 +72,7 @@ class CpuNestSearch {
     try_flat_reductions();
     try_orders();
     try_transposed();
+    if (!draft_.nest.transposed) try_pair_squares();
     if (!draft_.nest.transposed) try_accumulators();
     try_fused_reductions();
     if (schedule_value(schedule_, Template::kLoops, "stage") != 0) try_staging();
@@ -186,6 +187,16 @@ class CpuNestSearch {
       transposed.nest.transposed = true;
       if (accept(transposed, 0.8)) return;
     }
+  }
+
+  // Squares of words where pairs are copied from rows to columns.
+  void try_pair_squares() {
+    const size_t loops = draft_.nest.shared.extents.size();
+    if (!is_single() || loops < 3) return;
+    Draft squares = draft_;
+    squares.nest.transposed = true;
+    squares.grid_max = loops - 3;
+    if (pair_squares(body_, with_grid(squares))) accept(squares, 0.8);
   }
 
   // Blocks of accumulators where reductions would otherwise walk memory the wrong way.

@@ -1,8 +1,12 @@
 #include "common/lowering/loops/cpu_loops.h"
 
+#include <utility>
+
 #include "common/base/cat.h"
+#include "common/base/check.h"
 #include "common/ir/expr/with_indices.h"
 #include "common/lowering/body/contraction.h"
+#include "common/lowering/body/plain_read.h"
 #include "common/lowering/body/unit_loop.h"
 #include "common/lowering/text/c_text.h"
 
@@ -115,11 +119,12 @@ void CpuLoops::open_range(const std::string& begin, const std::string& end, cons
 // order. Where the grid ends at these loops, v's blocks belong to it.
 Result<FunctionBody> CpuLoops::run_transposed() {
   const std::vector<Expr>& extents = nest_.shared.extents;
-  size_t outer = extents.size() - 2;
+  const std::optional<PairSquares> pairs = pair_squares(body_, nest_);
+  size_t outer = extents.size() - (pairs ? 3 : 2);
   std::vector<Expr> unit_extents(extents.begin(),
                                  extents.begin() + static_cast<std::ptrdiff_t>(nest_.grid));
   bool block_is_unit = nest_.grid == outer;
-  if (block_is_unit) unit_extents.push_back(block_count(extents.back(), kTurnSide));
+  if (block_is_unit) unit_extents.push_back(block_count(extents[outer + 1], kTurnSide));
   UnitLoop units(writer_, unit_extents);
   std::vector<Expr> indices = units.indices();
   Expr block = indices.empty() ? Expr(0) : indices.back();
@@ -128,12 +133,26 @@ Result<FunctionBody> CpuLoops::run_transposed() {
     indices.push_back(open_loop(extents[k], cat("j", k)));
   }
   TurnBlock turn;
-  turn.v = {-1, writer_.fresh("vb"), writer_.fresh("ve"), extents.back(), -1};
+  turn.v = {-1, writer_.fresh("vb"), writer_.fresh("ve"), extents[outer + 1], -1};
   turn.w = {-1, writer_.fresh("wb"), writer_.fresh("we"), extents[outer], -1};
   open_range(turn.v.begin, turn.v.end, turn.v.extent, block_is_unit, block);
   open_range(turn.w.begin, turn.w.end, turn.w.extent, false, 0);
+  if (pairs) {
+    turn_pairs(*pairs, turn, indices);
+  } else {
+    open_square(turn, indices);
+    emit_stores(groups_[0], nest_.groups[0].own, indices, {});
+  }
+  advice_.emplace_back();
+  while (!open_.empty()) close_loop();
+  emitter_.turns().close();
+  return finish(units.close("", whole_ || writer_.holds_loops(0)));
+}
+
+// The square's two loops, whose indices go behind those of the others.
+void CpuLoops::open_square(TurnBlock turn, std::vector<Expr>& indices) {
   turn.level = writer_.depth();
-  emitter_.turns().open(turn);
+  emitter_.turns().open(std::move(turn));
   TurnBlock& open = emitter_.turns().block();
   for (TurnBlock::Axis* axis : {&open.w, &open.v}) {
     std::string name = axis == &open.w ? "w" : "v";
@@ -141,11 +160,28 @@ Result<FunctionBody> CpuLoops::run_transposed() {
     indices.push_back(Expr::index(axis->index));
     open_.push_back({counting_loop(name, axis->begin, axis->end)});
   }
-  emit_stores(groups_[0], nest_.groups[0].own, indices, {});
-  advice_.emplace_back();
-  while (!open_.empty()) close_loop();
-  emitter_.turns().close();
-  return finish(units.close("", whole_ || writer_.holds_loops(0)));
+}
+
+// One square, of the steps from the block's begin on.
+void CpuLoops::turn_pairs(const PairSquares& squares, const TurnBlock& block,
+                          const std::vector<Expr>& outer) {
+  std::vector<Expr> indices = outer;
+  for (const TurnBlock::Axis* axis : {&block.w, &block.v}) {
+    indices.push_back(Expr::index(writer_.bind_index(axis->begin, axis->extent, writer_.depth())));
+  }
+  indices.emplace_back(0);
+  Indices position;
+  for (const Expr& e : nest_.shared.position) position.push_back(with_indices(e, indices));
+  const NodeId output = body_.outputs[0].node;
+  auto read = plain_read(output, position, emitter_);
+  LFARM_CHECK(read.has_value(), "pairs were found in an input");
+  Expr from = writer_.simplify(read->offset);
+  Expr to = writer_.simplify(linear_position(position, body_.node(output).shape));
+  // Loads, four rounds of shuffles, stores.
+  writer_.line(cat("lf_turn_float16((const float*)(in", read->input, " + ", writer_.text(from),
+                   "), ", squares.from_stride / 2, ", (float*)(out0 + ", writer_.text(to), "), ",
+                   squares.to_stride / 2, ", ", kTurnSide, ");"),
+               {.simple = 6 * kTurnSide});
 }
 
 Expr CpuLoops::open_loop(const Expr& extent, const std::string& name) {

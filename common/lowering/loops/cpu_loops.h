@@ -10,6 +10,7 @@
 #include "common/ir/nest/output_groups.h"
 #include "common/lowering/body/body_emitter.h"
 #include "common/lowering/body/function_body.h"
+#include "common/lowering/loops/pair_squares.h"
 
 namespace common {
 
@@ -54,6 +55,9 @@ class CpuLoops {
                  bool block_is_open, const std::string& prefix, std::vector<Expr>& indices);
   void open_block(const Expr& extent, int64_t width, const std::string& begin);
   Result<FunctionBody> run_transposed();
+  void open_square(TurnBlock turn, std::vector<Expr>& indices);
+  void turn_pairs(const PairSquares& squares, const TurnBlock& block,
+                  const std::vector<Expr>& outer);
   void open_range(const std::string& begin, const std::string& end, const Expr& extent,
                   bool is_unit, const Expr& unit);
   Result<FunctionBody> finish(const Expr& units);

@@ -406,5 +406,36 @@ TEST_P(CodegenPairs, RandomProducts) {
   }
 }
 
+// Weights as pairs in panels of 16 columns: whole squares of pairs, parts of squares, and rows that
+// begin at an odd element.
+TEST(PairSquares, TurnWholeSquares) {
+  Random random(24);
+  KernelBatch batch;
+  for (DType dtype : {DType::kBfloat16, DType::kInt16}) {
+    for (int64_t depth : {32, 96, 40}) {
+      for (int64_t begin : {0, 1, 2}) {
+        GraphBuilder b;
+        const Shape shape = {80, depth + 4};
+        NodeId x = b.input(InputKind::kUser, dtype, shape, "x");
+        View panels;
+        panels.shape = {5, depth / 2, 16, 2};
+        panels.index = {Expr::index(0) * Expr(16) + Expr::index(2),
+                        Expr::index(1) * Expr(2) + Expr::index(3) + Expr(begin)};
+        b.output(b.view(x, panels));
+        batch.add(Template::kLoops, {}, b.finish(),
+                  {random_tensor(random, dtype, {80, depth + 4})});
+      }
+    }
+  }
+  batch.compile();
+  batch.check_all();
+  for (size_t k = 0; k < batch.size(); ++k) batch.check(k, 0, 3);
+  for (size_t k = 0; k < batch.size(); ++k) {
+    const bool is_even = k % 3 != 1, is_whole = k % 9 < 6;
+    const std::string& text = batch.at(k).source.text;
+    EXPECT_EQ(text.find("lf_turn_float16") != std::string::npos, is_even && is_whole) << text;
+  }
+}
+
 }  // namespace
 }  // namespace testing_codegen

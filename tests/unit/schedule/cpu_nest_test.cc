@@ -6,6 +6,7 @@
 
 #include "common/cost/loop_time.h"
 #include "common/ir/hlir/builder.h"
+#include "common/lowering/loops/pair_squares.h"
 
 namespace common {
 namespace {
@@ -85,6 +86,29 @@ TEST(CpuNests, SumsOfRowsEndOnceARow) {
     ends += loop.runs * loop.extent * loop.row_sums;
   }
   EXPECT_EQ(ends, 4 * 6);
+}
+
+// [panel, pair, column, 2] of a matrix of rows of pairs.
+Graph panels_of(int64_t rows, int64_t depth) {
+  GraphBuilder b;
+  NodeId x = b.input(InputKind::kWeight, DType::kBfloat16, {rows, depth}, "w");
+  View panels;
+  panels.shape = {rows / 16, depth / 2, 16, 2};
+  panels.index = {Expr::index(0) * Expr(16) + Expr::index(2),
+                  Expr::index(1) * Expr(2) + Expr::index(3)};
+  return finish(b, b.view(x, panels));
+}
+
+TEST(CpuNests, PairsGoIntoPanelsBySquares) {
+  const Graph body = panels_of(1024, 256);
+  const LoopNest nest = chosen(body);
+  EXPECT_EQ(nest.grid, 1);
+  auto squares = pair_squares(body, nest);
+  ASSERT_TRUE(squares.has_value()) << print(nest);
+  EXPECT_EQ(squares->from_stride, 256);
+  EXPECT_EQ(squares->to_stride, 32);
+  const Graph no_squares = panels_of(1024, 40);
+  EXPECT_FALSE(chosen(no_squares).transposed);
 }
 
 TEST(CpuNests, WhatARowAsksForTwiceIsKept) {
