@@ -44,8 +44,10 @@ constexpr size_t kSharedCopyBytes = size_t{1} << 20;
 constexpr double kWorthSharingNs = 5'000;
 // A member takes one part in this many of what is left for it.
 constexpr int64_t kPiecesPerMember = 2;
-// A launch's first piece, where it has to tell how long a unit takes.
+// A launch's first units, where they have to tell how long a unit takes: at most one part in so
+// many of each member's, and for this much time.
 constexpr int64_t kFirstPieces = 4;
+constexpr double kFirstNs = 4 * kWorthSharingNs;
 constexpr int kTimedLaunches = 4;
 
 // Writes the whole object into anonymous memory that can be loaded as a file.
@@ -266,13 +268,18 @@ Status CpuDevice::launch(const Launch& launch) {
   LaunchHistory& history = launch.history != nullptr ? *launch.history : once;
   int64_t begin = 0;
   if (history.timed < kTimedLaunches) {
-    // A first piece on this thread tells whether the rest is worth waking the others for. The first
-    // launches find caches cold.
+    // First units on this thread tell whether the rest is worth waking the others for: no more of
+    // them than that takes, as the others wait meanwhile. The first launches find caches cold.
     SteadyClock clock;
-    begin = std::max<int64_t>(1, launch.units / (members * kFirstPieces));
-    int64_t start = clock.now_ns();
-    run(0, begin);
-    double unit_ns = static_cast<double>(clock.now_ns() - start) / static_cast<double>(begin);
+    const int64_t most = std::max<int64_t>(1, launch.units / (members * kFirstPieces));
+    const int64_t start = clock.now_ns();
+    run(0, 1);
+    double unit_ns = static_cast<double>(clock.now_ns() - start);
+    begin = std::clamp(static_cast<int64_t>(kFirstNs / std::max(unit_ns, 1.0)), int64_t{1}, most);
+    if (begin > 1) {
+      run(1, begin);
+      unit_ns = static_cast<double>(clock.now_ns() - start) / static_cast<double>(begin);
+    }
     history.unit_ns = history.timed == 0 ? unit_ns : std::min(history.unit_ns, unit_ns);
     ++history.timed;
   }

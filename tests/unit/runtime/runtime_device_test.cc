@@ -4,10 +4,14 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <iostream>
 #include <limits>
+#include <mutex>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "common/base/random.h"
 #include "common/process/shared_library.h"
@@ -62,6 +66,37 @@ TEST(CpuDevice, EveryUnitRunsOnceWhateverTheThreads) {
       EXPECT_EQ(in_scratch, units);
     }
   }
+}
+
+struct Ranges {
+  std::mutex mutex;
+  std::vector<std::pair<int64_t, int64_t>> all;
+};
+
+// b[0]: a Ranges. Each unit takes long enough to be worth sharing.
+void take_long(void* const* b, const int64_t*, int64_t begin, int64_t end, void*) {
+  auto* ranges = static_cast<Ranges*>(b[0]);
+  {
+    std::lock_guard<std::mutex> lock(ranges->mutex);
+    ranges->all.emplace_back(begin, end);
+  }
+  const auto until =
+      std::chrono::steady_clock::now() + std::chrono::microseconds(100) * (end - begin);
+  while (std::chrono::steady_clock::now() < until) {
+  }
+}
+
+TEST(CpuDevice, LongUnitsAreSharedAfterTheFirst) {
+  auto device = make_cpu_device({.threads = 2});
+  Ranges ranges;
+  void* buffers[] = {&ranges};
+  const Function function{reinterpret_cast<void*>(take_long)};
+  ASSERT_TRUE(device->launch({function, buffers, {}, 64, nullptr, 0}).ok());
+  ASSERT_GE(ranges.all.size(), 2);
+  EXPECT_EQ(ranges.all[0], (std::pair<int64_t, int64_t>{0, 1}));
+  std::sort(ranges.all.begin(), ranges.all.end());
+  EXPECT_EQ(ranges.all[1], (std::pair<int64_t, int64_t>{1, 16})) << "a quarter of the others";
+  EXPECT_EQ(ranges.all.back().second, 64);
 }
 
 TEST(OpenMpTeam, CallsEachMemberOnceInTheRuntimesThreads) {
