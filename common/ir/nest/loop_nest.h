@@ -96,8 +96,9 @@ struct LoopNest {
   std::vector<GroupNest> groups;
   // The last two shared loops run in squares, so that loads along either are in order: for bodies
   // that read one input along each. On a CPU the loops are cut as they run, and squares are turned
-  // in registers; on a GPU the two loops are a square, of a block of threads, turned in shared
-  // memory (see cut_squares).
+  // in registers; of copies of pairs a CPU turns the two loops around the pair's (pair_squares.h in
+  // common/lowering/loops). On a GPU the two loops are a square, of a block of threads, turned in
+  // shared memory (see cut_squares).
   bool transposed = false;
   ReductionChoices reductions;
   // Of innermost loops on a CPU: elements that a vector holds (0: the compiler's choice), and
