@@ -11,6 +11,12 @@ constexpr int64_t kNsPerMs = 1'000'000;
 
 }  // namespace
 
+void LeaderOptions::last(int64_t ms) {
+  duration_ms = ms;
+  renew_ms = ms * 2 / 3;
+  retry_ms = ms * 2 / 15;
+}
+
 LeaderLease::LeaderLease(Cluster cluster, LeaderOptions options, const Clock& clock)
     : cluster_(std::move(cluster)), options_(std::move(options)), clock_(clock) {
   LFARM_CHECK(options_.renew_ms < options_.duration_ms, "a leader must give up before it is out");

@@ -19,6 +19,9 @@ struct LeaderOptions {
   int64_t duration_ms = 15'000;
   int64_t renew_ms = 10'000;  // a leader that did not renew for so long is none; < duration
   int64_t retry_ms = 2'000;   // between requests
+
+  // The same shares of a lease that lasts for `ms`, which is told to others in whole seconds.
+  void last(int64_t ms);
 };
 
 // Not thread-safe. Borrows the clock; `wall_us` is only what is written down.

@@ -32,6 +32,10 @@ void Members::saw(const std::vector<common::ShardLease>& leases, int64_t now_ns)
   members_ = std::move(now);
 }
 
+void Members::excuse(int64_t ns) {
+  for (auto& [identity, member] : members_) member.changed_ns += ns;
+}
+
 std::vector<std::string> Members::living(int64_t now_ns) const {
   std::vector<std::string> living{own_};
   for (const auto& [identity, member] : members_) {

@@ -22,6 +22,8 @@ class Members {
 
   // All leases of members that there are, and no others.
   void saw(const std::vector<common::ShardLease>& leases, int64_t now_ns);
+  // So much time is not held against anybody's lease.
+  void excuse(int64_t ns);
   // Identities in order, the own one among them.
   std::vector<std::string> living(int64_t now_ns) const;
   // Where the other ones that live are found.

@@ -17,6 +17,9 @@ namespace {
 
 constexpr int64_t kNsPerMs = 1'000'000;
 constexpr std::string_view kShardPrefix = "shard-";
+constexpr int64_t kRenewalsInALease = 8;
+// Renewals that may fall between two looks.
+constexpr int64_t kRenewalsInALook = 2;
 
 std::optional<uint32_t> shard_number(std::string_view name) {
   if (!name.starts_with(kShardPrefix)) return std::nullopt;
@@ -28,6 +31,12 @@ std::optional<uint32_t> shard_number(std::string_view name) {
 }
 
 }  // namespace
+
+void ShardTableOptions::last(int64_t ms) {
+  duration_ms = ms;
+  renew_ms = ms * 5 / 6;
+  retry_ms = std::max<int64_t>(1, ms / kRenewalsInALease);
+}
 
 ShardTable::ShardTable(ShardTableOptions options)
     : options_(std::move(options)),
@@ -42,6 +51,10 @@ ShardTable::ShardTable(ShardTableOptions options)
 
 bool ShardTable::is_valid(const Holding& holding, int64_t now_ns) const {
   return now_ns - holding.renewed_ns < options_.renew_ms * kNsPerMs;
+}
+
+bool ShardTable::waits_for_raise(const Shard& shard, int64_t now_ns) const {
+  return shard.holding && shard.holding->phase == Phase::kTaken && is_valid(*shard.holding, now_ns);
 }
 
 // What lies there in this process's name, and is not held, came of a write whose answer was lost.
@@ -62,7 +75,17 @@ void ShardTable::expire(int64_t now_ns) {
   }
 }
 
+// Of the time since the last look, what is too long to tell who renewed in it.
+int64_t ShardTable::unseen_ns(int64_t now_ns) const {
+  if (!looked_ns_) return 0;
+  int64_t known_ns = kRenewalsInALook * options_.retry_ms * kNsPerMs;
+  return std::max<int64_t>(0, now_ns - *looked_ns_ - known_ns);
+}
+
 void ShardTable::saw(const std::vector<ShardLease>& leases, int64_t now_ns) {
+  const int64_t unseen = unseen_ns(now_ns);
+  looked_ns_ = now_ns;
+  members_.excuse(unseen);
   if (!predecessors_) {
     predecessors_.emplace();
     for (const ShardLease& lease : leases) {
@@ -81,6 +104,7 @@ void ShardTable::saw(const std::vector<ShardLease>& leases, int64_t now_ns) {
   for (size_t k = 0; k < shards_.size(); ++k) {
     Shard& shard = shards_[k];
     now[k].name = shard.lease.name;
+    shard.changed_ns += unseen;
     if (now[k].version != shard.lease.version) shard.changed_ns = now_ns;
     shard.lease = now[k];
     // Also where the lease is gone: others may take the shard from now on, under the next fence.
@@ -94,12 +118,16 @@ void ShardTable::saw(const std::vector<ShardLease>& leases, int64_t now_ns) {
 std::vector<Fence> ShardTable::take_raises(int64_t now_ns) {
   std::vector<Fence> fences;
   for (Shard& shard : shards_) {
-    bool waits = shard.holding && shard.holding->phase == Phase::kTaken;
-    if (!waits || !is_valid(*shard.holding, now_ns)) continue;
+    if (!waits_for_raise(shard, now_ns)) continue;
     shard.holding->phase = Phase::kRaising;
     fences.push_back(shard.holding->fence);
   }
   return fences;
+}
+
+bool ShardTable::has_raises(int64_t now_ns) const {
+  return std::any_of(shards_.begin(), shards_.end(),
+                     [&](const Shard& shard) { return waits_for_raise(shard, now_ns); });
 }
 
 void ShardTable::raised(const Fence& fence) {

@@ -26,7 +26,12 @@ struct ShardTableOptions {
   int64_t duration_ms = 15'000;     // others wait so long before they take over
   int64_t renew_ms = 10'000;        // a shard not renewed for so long is not held; < duration
   int64_t retry_ms = 2'000;         // between renewals
+  int64_t write_ms = 15'000;        // a shard of which the engine takes no write is given up after
   uint32_t moves_max = 8;           // shards that are being handed over at a time
+
+  // The times of leases that last for `ms`: eight renewals each, and a sixth of it between the end
+  // of what a holder serves and the beginning of what others take.
+  void last(int64_t ms);
 };
 
 // A coordinator of the farm, as leases tell of it.
@@ -49,6 +54,10 @@ struct ServingCoordinator {
 // What lies there in this identity's name when it looks first is of an earlier process, and is
 // taken at once; what that process still writes, the engine refuses.
 //
+// Others' leases lapse by looks, not by time alone: each look counts for two renewals at most. A
+// server that was away, or a coordinator that stood still, takes no time from those that could not
+// be seen to renew meanwhile.
+//
 // A shard is served from raised() on until it is lost, given up or not renewed in time. A
 // coordinator whose shard another one has taken may not know yet: its writes are refused by the
 // engine.
@@ -68,6 +77,7 @@ class ShardTable {
   // Each is returned once, and is raised once: a raise without an answer is refused() with the
   // fence itself, since it may still land.
   std::vector<common::Fence> take_raises(int64_t now_ns);
+  bool has_raises(int64_t now_ns) const;
   void raised(const common::Fence& fence);
   // The engine refused the fence, since it has this one or has lost writes: the shard is taken
   // anew, with more transitions than either, if it is still ours.
@@ -105,7 +115,9 @@ class ShardTable {
     uint64_t floor = 0;        // transitions that the engine has seen
     std::optional<Holding> holding;
   };
+  int64_t unseen_ns(int64_t now_ns) const;
   bool is_valid(const Holding& holding, int64_t now_ns) const;
+  bool waits_for_raise(const Shard& shard, int64_t now_ns) const;
   bool is_free(const Shard& shard, int64_t now_ns) const;
   bool is_own(const std::string& holder) const;
   void expire(int64_t now_ns);
@@ -121,6 +133,7 @@ class ShardTable {
   Members members_;
   common::ShardLease own_member_;
   int64_t member_renewed_ns_;
+  std::optional<int64_t> looked_ns_;  // when leases were last seen
   std::vector<Shard> shards_;
   bool is_leaving_ = false;
   // Earlier processes of this identity, as leases named them at the first look; empty: before it.

@@ -27,6 +27,7 @@ int run_cache(const std::vector<std::string>& arguments);
 int run_scale(const std::vector<std::string>& arguments);
 int run_day(const std::vector<std::string>& arguments);
 int run_restart(const std::vector<std::string>& arguments);
+int run_takeover(const std::vector<std::string>& arguments);
 
 // A coordinator over the scripted search (tests/farm/service/service_script.h), with the arguments
 // of lfarm-coordinator.

@@ -38,6 +38,7 @@ int run_command(const std::string& command, const std::vector<std::string>& argu
   if (command == "cache") return bench::run_cache(arguments);
   if (command == "scale") return bench::run_scale(arguments);
   if (command == "restart") return bench::run_restart(arguments);
+  if (command == "takeover") return bench::run_takeover(arguments);
   if (command == "day") return bench::run_day(arguments);
   if (command == "models") return bench::run_models(arguments);
   if (command == "llm") return bench::run_llm(arguments);
@@ -94,6 +95,7 @@ int main(int argc, char** argv) {
       "                            [--real-search [--model MODEL.pt2] [--jobs N] [--in-flight N]]\n"
       "       lfarm-bench submit-storm [--clients N] [--graphs same|distinct]\n"
       "       lfarm-bench restart [--open N] [--known K]\n"
+      "       lfarm-bench takeover [--tries N] [--lease-ms MS] [--restart]\n"
       "       lfarm-bench cache [--plans N] [--kernels K] [--object-bytes B] [--lookups L]\n"
       "       lfarm-bench scale [--plans N] [--measurements M] [--plan-bytes B] [--state DIR | "
       "--engine "

@@ -38,8 +38,9 @@ class ClusterTest : public testing::Test {
     EXPECT_TRUE(cluster.ok()) << cluster.error().message;
     return std::move(cluster).value();
   }
-  LeaderLease candidate(const std::string& identity) {
+  LeaderLease candidate(const std::string& identity, int64_t lease_ms = 15'000) {
     common::LeaderOptions options;
+    options.last(lease_ms);
     options.lease = "coordinator";
     options.identity = identity;
     return LeaderLease(found(), options, clock_);
@@ -117,6 +118,23 @@ TEST_F(ClusterTest, ALeaderWithoutTheApiGivesUpBeforeAnyoneMayReplaceIt) {
   cluster_->fail_with(0);
   clock_.pass_ms(2'000);
   EXPECT_TRUE(tend(a));  // nobody took it meanwhile
+}
+
+TEST_F(ClusterTest, AShorterLeaseIsGivenUpAndTakenOverSooner) {
+  LeaderLease a = candidate("a", 6'000), b = candidate("b", 6'000);
+  ASSERT_TRUE(tend(a));
+  ASSERT_FALSE(tend(b));
+  cluster_->fail_with(500);
+  clock_.pass_ms(3'999);
+  EXPECT_TRUE(tend(a));
+  clock_.pass_ms(1);
+  EXPECT_FALSE(tend(a));
+  cluster_->fail_with(0);
+  clock_.pass_ms(1'999);
+  EXPECT_FALSE(tend(b)) << "not before the whole lease";
+  clock_.pass_ms(801);
+  EXPECT_TRUE(tend(b)) << "at its next attempt";
+  EXPECT_FALSE(tend(a));
 }
 
 TEST_F(ClusterTest, AHolderWhoseClockIsWrongIsJudgedByWhatItDoes) {

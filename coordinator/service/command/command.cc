@@ -59,6 +59,7 @@ struct Arguments {
   WebOptions web;
   std::string http_file;
   std::string lease;
+  int64_t lease_ms = common::LeaderOptions().duration_ms;
   std::string identity;
   common::ClusterOptions cluster;
   std::string log = "info";
@@ -188,7 +189,8 @@ void declare_shards(CLI::App& app, ShardingOptions& sharding) {
                  "with --shards: the endpoint that clients of other coordinators are sent to "
                  "(default: as it was bound)");
   app.add_option("--shard-lease-ms", sharding.duration_ms,
-                 "with --shards: the shards of a coordinator that died are others' after this long")
+                 "with --shards: the shards of a coordinator that died are others' after this long "
+                 "(default: 3000)")
       ->check(CLI::Range(300, 600'000));
   app.add_option("--remote-replicas", sharding.replicas,
                  "with --shards: replicas of the remote store that must have a change before it "
@@ -275,6 +277,10 @@ void declare(CLI::App& app, Arguments& arguments) {
   declare_web(app, arguments);
   app.add_option("--lease", arguments.lease,
                  "Kubernetes Lease whose holder serves, of several coordinators in a cluster");
+  app.add_option("--lease-ms", arguments.lease_ms,
+                 "with --lease: another coordinator leads when this one died for so long "
+                 "(default: 15000)")
+      ->check(CLI::Range(3'000, 600'000));
   app.add_option("--identity", arguments.identity,
                  "this coordinator's name in the lease (default: the host's name)");
   app.add_option("--account", arguments.cluster.account_directory,
@@ -326,6 +332,7 @@ class Attachment {
 common::LeaderOptions leader_options(const Arguments& arguments) {
   common::LeaderOptions options;
   options.lease = arguments.lease;
+  options.last(arguments.lease_ms);
   options.identity = arguments.identity;
   char host[256] = "";
   if (options.identity.empty() && ::gethostname(host, sizeof host - 1) == 0) {
@@ -439,7 +446,10 @@ int serve(int argc, const char* const* argv, SearchFactory create_search) {
         "--lease has one coordinator serve, --shards several; give one of the two"));
   }
   if (!arguments.lease.empty()) {
-    auto begun = Leadership::begin(arguments.cluster, leader_options(arguments));
+    const common::LeaderOptions lease = leader_options(arguments);
+    // Two requests make a renewal, and both may take as long.
+    arguments.cluster.timeout_ms = std::min(arguments.cluster.timeout_ms, lease.renew_ms / 2);
+    auto begun = Leadership::begin(arguments.cluster, lease);
     if (!begun.ok()) return fail(begun.error());
     leadership = std::move(begun).value();
   }

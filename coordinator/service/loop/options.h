@@ -38,10 +38,10 @@ struct SharedTierOptions {
 // Several coordinators that serve one farm, each the shards that it holds (coordinator/shards).
 struct ShardingOptions {
   bool is_on = false;
-  std::string identity;          // unlike that of any other coordinator; no spaces
-  std::string advertise;         // the endpoint that clients are sent to; empty: as it was bound
-  int64_t duration_ms = 15'000;  // after which others take the shards of a coordinator that died
-  int64_t replicas = 0;          // of the server, that must have a change before it counts
+  std::string identity;         // unlike that of any other coordinator; no spaces
+  std::string advertise;        // the endpoint that clients are sent to; empty: as it was bound
+  int64_t duration_ms = 3'000;  // after which others take the shards of a coordinator that died
+  int64_t replicas = 0;         // of the server, that must have a change before it counts
 };
 
 // Searches in processes of their own (coordinator/service/searchers).

@@ -28,6 +28,8 @@ using common::Status;
 namespace {
 
 constexpr int64_t kWaitMs = 10'000;
+// Nobody waits for a migration that died, and one that loses its leases is begun again.
+constexpr int64_t kLeaseMs = 15'000;
 constexpr int64_t kProgressNs = 1'000'000'000;
 
 struct Arguments {
@@ -125,6 +127,7 @@ Result<MigrationCounts> migrate(const Arguments& arguments) {
 int run_migrate(int argc, const char* const* argv) {
   Arguments arguments;
   arguments.shared.wait_ms = kWaitMs;
+  arguments.sharding.duration_ms = kLeaseMs;
   arguments.sharding.identity = cat("migration-", ::getpid());
   CLI::App app(
       "Moves a farm's plans, revocations, measurements and open jobs between its state directory "

@@ -33,7 +33,7 @@ constexpr size_t kSegmentBytes = size_t{1} << 20;
 constexpr size_t kRecordBytesMax = cache::RemoteStore::kRecordBytesMax - kSegmentBytes;
 constexpr size_t kIdBytes = sizeof(Digest) - 8;
 // Writes at a time, each of another shard: a shard whose write is repeated takes one of them for as
-// long as a lease lasts.
+// long as the keeper repeats it.
 constexpr size_t kWriters = 4;
 
 Digest draw_id() {

@@ -19,6 +19,8 @@ namespace {
 
 constexpr std::chrono::milliseconds kWritePause{50};
 constexpr int64_t kNsPerMs = 1'000'000;
+// Between looks at what the engine has.
+constexpr int64_t kLookNs = 1'000'000'000;
 
 common::Error lost(uint32_t shard) {
   return common::unavailable(cat("shard ", shard, " was lost while it was written to"));
@@ -38,42 +40,55 @@ void ShardKeeper::stop() {
     stopping_ = true;
   }
   wake_.notify_all();
-  if (thread_.joinable()) thread_.join();
+  for (std::thread* thread : {&renewing_, &tending_}) {
+    if (thread->joinable()) thread->join();
+  }
 }
 
 void ShardKeeper::start(common::ServedAt at) {
   table_.be_found(std::move(at));
-  thread_ = std::thread([this] { run(); });
+  renewing_ = std::thread([this] { renew(); });
+  tending_ = std::thread([this] { tend_engine(); });
 }
 
-void ShardKeeper::run() {
-  std::chrono::milliseconds pause(std::max<int64_t>(1, table_.options().retry_ms / 2));
-  std::unique_lock lock(mutex_);
-  while (!stopping_) {
-    lock.unlock();
-    turn();
-    lock.lock();
-    wake_.wait_for(lock, pause, [this] { return stopping_; });
-  }
+std::chrono::milliseconds ShardKeeper::pause() const {
+  return std::chrono::milliseconds(std::max<int64_t>(1, table_.options().retry_ms / 2));
 }
 
 // ---- Leases ------------------------------------------------------------------------------------
 
-void ShardKeeper::turn() {
-  Status tended = tend_leases();
-  std::vector<Fence> fences;
-  {
-    std::lock_guard lock(mutex_);
+void ShardKeeper::renew() {
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    lock.unlock();
+    Status tended = tend_leases();
+    lock.lock();
     std::string trouble = tended.ok() ? "" : tended.error().message;
     if (trouble != counts_.trouble) {
       trouble.empty() ? common::log_info("shards' leases are tended again")
                       : common::log_warning(cat("shards' leases cannot be tended: ", trouble));
     }
     counts_.trouble = std::move(trouble);
-    fences = table_.take_raises(clock_.now_ns());
+    if (table_.has_raises(clock_.now_ns())) wake_.notify_all();
+    wake_.wait_for(lock, pause(), [this] { return stopping_; });
   }
-  for (const Fence& fence : fences) raise(fence);
-  look();
+}
+
+void ShardKeeper::tend_engine() {
+  int64_t look_ns = 0;
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    std::vector<Fence> fences = table_.take_raises(clock_.now_ns());
+    lock.unlock();
+    for (const Fence& fence : fences) raise(fence);
+    if (clock_.now_ns() >= look_ns) {
+      look();
+      look_ns = clock_.now_ns() + kLookNs;
+    }
+    lock.lock();
+    wake_.wait_for(lock, pause(),
+                   [this] { return stopping_ || table_.has_raises(clock_.now_ns()); });
+  }
 }
 
 Status ShardKeeper::tend_leases() {
@@ -175,7 +190,7 @@ Status ShardKeeper::write_under(const Fence& fence, std::span<const cache::Shard
 Status ShardKeeper::write_until_taken(const Writing& mine,
                                       std::span<const cache::ShardChange> changes) {
   const Fence& fence = mine.fence;
-  const int64_t patience_ms = table_.options().duration_ms;
+  const int64_t patience_ms = table_.options().write_ms;
   const int64_t end_ns = clock_.now_ns() + patience_ms * kNsPerMs;
   while (true) {
     auto answer = engine_.write(fence, mine.sequence + 1, changes);

@@ -1,9 +1,11 @@
-// Shard keeper. Drives a ShardTable in a thread of its own against the leases and the engine, and
-// writes the shards' changes.
+// Shard keeper. Drives a ShardTable against the leases and the engine, and writes the shards'
+// changes. A thread renews leases and does nothing else, so that no engine that is slow costs the
+// coordinator its shards; a second one raises fences and looks after what the engine has.
 #pragma once
 
 #include <array>
 #include <bitset>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <map>
@@ -57,7 +59,7 @@ class ShardKeeper {
   // All coordinators that are known of, this one first.
   std::vector<ServingCoordinator> coordinators() const;
   // Writes all changes or none, under the shard's fence, and repeats that while the engine does not
-  // take them and the shard is held. After as long as a lease lasts the shard is given up. Writes
+  // take them and the shard is held. After `write_ms` of the options the shard is given up. Writes
   // of one shard wait for one another, those of several do not. kUnavailable when the shard is not
   // held, or not any more.
   common::Status write(uint32_t shard, std::span<const cache::ShardChange> changes);
@@ -74,7 +76,7 @@ class ShardKeeper {
   void ended(uint32_t shard);
   // Hands everything over and takes nothing more. True once nothing is held.
   bool leave();
-  // Ends the thread, and writes that are repeated.
+  // Ends the threads, and writes that are repeated.
   void stop();
 
   ShardCounts counts() const;
@@ -85,8 +87,9 @@ class ShardKeeper {
     common::Fence fence;
     uint64_t sequence = 0;  // of the last change that was taken
   };
-  void run();
-  void turn();
+  void renew();
+  void tend_engine();
+  std::chrono::milliseconds pause() const;
   common::Status tend_leases();
   void raise(const common::Fence& fence);
   void look();
@@ -109,7 +112,7 @@ class ShardKeeper {
   std::bitset<common::kShardCount> now_writing_;
   ShardCounts counts_;
   bool stopping_ = false;
-  std::thread thread_;
+  std::thread renewing_, tending_;
 };
 
 }  // namespace coordinator::service

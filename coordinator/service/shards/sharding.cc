@@ -13,19 +13,20 @@ ShardTableOptions table_options(const ShardingOptions& options,
   ShardTableOptions table;
   table.identity = options.identity;
   table.incarnation = incarnation;
-  table.duration_ms = options.duration_ms;
-  table.renew_ms = options.duration_ms * 2 / 3;
-  table.retry_ms = std::max<int64_t>(1, options.duration_ms / 8);
+  table.last(options.duration_ms);
   return table;
 }
 
-// A server that was away is tried again sooner than a lease lapses.
-cache::RemoteOptions of_leases(cache::RemoteOptions remote, const ShardingOptions& options) {
-  remote.answer_ms = std::max<int64_t>(1, options.duration_ms / 15);
+cache::RemoteOptions with_answers_in(cache::RemoteOptions remote, int64_t ms) {
+  remote.answer_ms = std::max<int64_t>(1, ms);
   remote.retry_last_ms = remote.answer_ms;
   remote.retry_first_ms = std::min(remote.retry_first_ms, remote.retry_last_ms);
   return remote;
 }
+
+// A server that does not answer is asked several times within a lease.
+constexpr int64_t kAnswersInALease = 8;
+constexpr int64_t kEngineAnswerMs = 1'000;
 
 // Of the key, as digits.
 constexpr size_t kSpaceDigits = 16;
@@ -39,9 +40,10 @@ std::string engine_space(const common::PublicKey& signer) {
 Sharding::Sharding(const ShardingOptions& options, cache::RemoteOptions its_remote,
                    const std::string& space, const common::Incarnation& incarnation,
                    const common::Clock& clock)
-    : remote(of_leases(std::move(its_remote), options)),
+    : remote(with_answers_in(its_remote, kEngineAnswerMs)),
+      lease_remote(with_answers_in(std::move(its_remote), options.duration_ms / kAnswersInALease)),
       engine(remote, {space, options.replicas}),
-      leases(remote, space),
+      leases(lease_remote, space),
       keeper(table_options(options, incarnation), leases, engine, clock),
       journals(keeper, engine) {}
 

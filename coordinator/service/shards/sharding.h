@@ -27,7 +27,8 @@ struct Sharding {
 
   ~Sharding() { keeper.stop(); }
 
-  cache::RemoteStore remote;
+  cache::RemoteStore remote;        // that the engine is on
+  cache::RemoteStore lease_remote;  // the same, asked apart: renewals wait for nothing else
   cache::RemoteEngine engine;
   cache::EngineLeases leases;
   ShardKeeper keeper;

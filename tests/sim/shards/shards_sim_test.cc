@@ -27,6 +27,7 @@ ShardFaults faults_of(uint64_t seed, bool sets_back) {
   faults.outage = sometimes(0.02);
   faults.slow = sometimes(0.02);
   if (sets_back) faults.restored = random.unit() * 0.02;
+  faults.lease_ms = seed % 2 == 0 ? 3'000 : 15'000;
   return faults;
 }
 
@@ -109,13 +110,17 @@ struct Alone {
     coordinator::ShardTableOptions options;
     options.identity = identity;
     options.incarnation = {1, life};
+    options.last(kLeaseMs);
     table.emplace(options);
   }
-  void turn(int64_t now_ms) {
+  // Its renewals reach the server, and the answers it, unless `hears` is false.
+  void turn(int64_t now_ms, bool hears = true) {
     const int64_t now_ns = now_ms * 1'000'000;
     table->saw(server.read_leases(), now_ns);
     std::vector<common::ShardLease> writes = table->writes(now_ns);
-    table->wrote(writes, server.write_leases(writes), now_ns);
+    std::vector<std::string> versions = server.write_leases(writes);
+    if (!hears) return;
+    table->wrote(writes, versions, now_ns);
     for (const common::Fence& fence : table->take_raises(now_ns)) {
       if (server.raise(fence).verdict == cache::FenceVerdict::kTaken) table->raised(fence);
     }
@@ -128,15 +133,82 @@ struct Alone {
     }
     return count;
   }
+  static constexpr int64_t kLeaseMs = 3'000, kTurnMs = 100;
   ShardsServer& server;
   std::optional<coordinator::ShardTable> table;
 };
+
+// Two that have half of the shards each, and the time by which they have.
+struct Pair {
+  Pair() : a(server, "a", 1), b(server, "b", 2) {
+    for (; now_ms < 20 * Alone::kLeaseMs; now_ms += Alone::kTurnMs) {
+      a.turn(now_ms);
+      b.turn(now_ms);
+    }
+  }
+  ShardsServer server;
+  Alone a, b;
+  int64_t now_ms = 0;
+};
+
+TEST(ShardsSim, ShardsOfWhoIsKilledAreOthersAfterALease) {
+  Pair pair;
+  ASSERT_EQ(pair.a.served(pair.now_ms), 32U);
+  ASSERT_EQ(pair.b.served(pair.now_ms), 32U);
+  const int64_t killed_ms = pair.now_ms - Alone::kTurnMs;  // its last turn
+  while (pair.b.served(pair.now_ms) == 32U) pair.b.turn(pair.now_ms += Alone::kTurnMs);
+  EXPECT_EQ(pair.b.served(pair.now_ms), common::kShardCount) << "all at once";
+  // Its last renewal was before that turn by up to the pause between renewals.
+  EXPECT_GE(pair.now_ms - killed_ms, Alone::kLeaseMs * 7 / 8 - Alone::kTurnMs);
+  EXPECT_LE(pair.now_ms - killed_ms, Alone::kLeaseMs + Alone::kTurnMs);
+}
+
+// Each millisecond between the last renewal that was answered and the takeover. Renewals whose
+// answers are lost keep others from taking over, and do not count for the holder.
+TEST(ShardsSim, WhoCannotRenewStopsBeforeOthersTakeOver) {
+  for (int64_t unheard_ms : {0, 1'000, 4'000}) {
+    Pair pair;
+    const int64_t heard_ms = pair.now_ms - Alone::kTurnMs;
+    int64_t stopped_ms = 0, taken_ms = 0;
+    for (int64_t ms = pair.now_ms; taken_ms == 0; ++ms) {
+      if (stopped_ms == 0 && pair.a.served(ms) == 0) stopped_ms = ms;
+      bool is_turn = ms % Alone::kTurnMs == 0;
+      if (is_turn && ms < heard_ms + unheard_ms) pair.a.turn(ms, false);
+      if (is_turn) pair.b.turn(ms);
+      if (pair.b.served(ms) > 32U) taken_ms = ms;
+    }
+    ASSERT_NE(stopped_ms, 0) << unheard_ms;
+    EXPECT_LE(stopped_ms - heard_ms, Alone::kLeaseMs * 5 / 6) << unheard_ms;
+    EXPECT_GE(taken_ms - stopped_ms, Alone::kLeaseMs / 6 - Alone::kTurnMs) << unheard_ms;
+  }
+}
+
+TEST(ShardsSim, AServerThatWasAwayCostsNobodyItsShards) {
+  Pair pair;
+  const int64_t now_ms = pair.now_ms + 11'000;
+  EXPECT_EQ(pair.a.served(now_ms) + pair.b.served(now_ms), 0U) << "nobody has renewed";
+  pair.b.turn(now_ms);  // which looks first
+  EXPECT_EQ(pair.b.served(now_ms), 32U) << "its own";
+  pair.a.turn(now_ms + Alone::kTurnMs);
+  EXPECT_EQ(pair.a.served(now_ms + Alone::kTurnMs), 32U);
+}
+
+// Each look counts, for two renewals at most.
+TEST(ShardsSim, WhoLooksSeldomTakesOverLate) {
+  Pair pair;
+  int looks = 0;
+  while (pair.b.served(pair.now_ms) <= 32U && looks < 100) {
+    pair.b.turn(pair.now_ms += 20 * Alone::kLeaseMs);
+    ++looks;
+  }
+  EXPECT_EQ(looks, 4);
+}
 
 TEST(ShardsSim, WhoIsStartedAgainTakesItsShardsAtOnce) {
   ShardsServer server;
   Alone killed(server, "a", 1), other(server, "b", 2);
   int64_t now_ms = 0;
-  for (; now_ms < 60'000; now_ms += 1'000) {
+  for (; now_ms < 60'000; now_ms += Alone::kTurnMs) {
     killed.turn(now_ms);
     other.turn(now_ms);
   }
@@ -152,7 +224,7 @@ TEST(ShardsSim, WhoIsStartedAgainTakesItsShardsAtOnce) {
   EXPECT_EQ(other.served(now_ms), 32U);
   // What the earlier process had sent, or sends since it lives on, changes nothing.
   EXPECT_EQ(server.write(before, 1, 7, 7).verdict, cache::FenceVerdict::kStale);
-  killed.turn(now_ms += 1'000);
+  killed.turn(now_ms += Alone::kTurnMs);
   EXPECT_EQ(killed.served(now_ms), 0U);
   again.turn(now_ms);
   EXPECT_EQ(again.served(now_ms), 32U);

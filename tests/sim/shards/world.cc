@@ -16,7 +16,6 @@ namespace {
 constexpr int64_t kFaultyMs = 300'000, kQuietMs = 200'000;
 // Without new requests, so that what is under way ends.
 constexpr int64_t kLastRequestMs = kFaultyMs + kQuietMs - 60'000;
-constexpr int64_t kPatienceMs = 2'000;  // that a request waits for its answer
 constexpr uint32_t kNames = 400;
 // Until whoever lost a shard to an accident of the server knows it at the latest: a renewal's time.
 constexpr int64_t kWindowMs = 15'000;
@@ -53,7 +52,8 @@ void ShardsWorld::ask(size_t k, std::function<Answer()> request,
   int64_t slow = now_ms_ < slow_until_ms_ ? 50 : 1;
   auto latency = [&] { return 1 + static_cast<int64_t>(random_.below(20)) * slow; };
   bool is_late = random_.chance(faults_.late);
-  int64_t there = is_late ? kPatienceMs + static_cast<int64_t>(random_.below(30'000)) : latency();
+  const int64_t patience_ms = faults_.patience_ms();
+  int64_t there = is_late ? patience_ms + static_cast<int64_t>(random_.below(30'000)) : latency();
   int64_t back = latency();
   bool is_lost = random_.chance(faults_.lost), is_answer_lost = random_.chance(faults_.lost);
   auto answer = std::make_shared<std::optional<Answer>>();
@@ -62,8 +62,8 @@ void ShardsWorld::ask(size_t k, std::function<Answer()> request,
       if (now_ms_ >= down_until_ms_) *answer = request();
     });
   }
-  bool comes = !is_lost && !is_answer_lost && there + back < kPatienceMs;
-  in_process(k, comes ? there + back : kPatienceMs,
+  bool comes = !is_lost && !is_answer_lost && there + back < patience_ms;
+  in_process(k, comes ? there + back : patience_ms,
              [answer, comes, done = std::move(done)](Coordinator& c) {
                done(c, comes ? *answer : std::nullopt);
              });
@@ -93,6 +93,7 @@ void ShardsWorld::start(size_t k) {
   coordinator::ShardTableOptions options;
   options.identity = c.identity;
   options.incarnation = {k + 1, c.life};
+  options.last(faults_.lease_ms);
   c.table.emplace(options);
   turn(k);
 }
@@ -106,7 +107,7 @@ void ShardsWorld::turn(size_t k) {
           c.table->saw(*leases, own_ns(c));
           write_leases(k);
         } else {
-          in_process(k, 2'000, [this, k](Coordinator&) { turn(k); });
+          in_process(k, faults_.patience_ms(), [this, k](Coordinator&) { turn(k); });
         }
       });
 }
@@ -125,7 +126,7 @@ void ShardsWorld::write_leases(size_t k) {
           c.table.reset();
           return after(1 + static_cast<int64_t>(random_.below(60'000)), [this, k] { start(k); });
         }
-        in_process(k, 2'000, [this, k](Coordinator&) { turn(k); });
+        in_process(k, faults_.patience_ms(), [this, k](Coordinator&) { turn(k); });
       });
 }
 

@@ -27,6 +27,9 @@ struct ShardFaults {
   double slow = 0;      // a second, of the server, for up to 30 s
   double restored = 0;  // a second: the server is set back, or comes back empty
   bool flawed = false;  // a server that compares no fences
+  int64_t lease_ms = 3'000;
+  // That a request waits for its answer, and between a coordinator's looks at the leases.
+  int64_t patience_ms() const { return lease_ms * 2 / 15; }
 };
 
 struct ShardReport {

@@ -24,7 +24,7 @@ using cache::FenceState;
 using common::Fence;
 using common::Result;
 
-constexpr int64_t kDurationMs = 800, kRetryMs = 100;
+constexpr int64_t kDurationMs = 800, kRetryMs = kDurationMs / 8;
 
 class TestClock final : public common::Clock {
  public:
@@ -86,6 +86,13 @@ class TestEngine final : public cache::ShardEngine {
     return FenceAnswer{cache::FenceVerdict::kTaken, fence, sequence};
   }
   Result<FenceState> look(uint32_t shard) override {
+    ++looks;
+    std::shared_future<void> released;
+    {
+      std::lock_guard lock(mutex_);
+      released = looks_until_;
+    }
+    if (released.valid()) released.wait();
     std::lock_guard lock(mutex_);
     return state_[shard];
   }
@@ -102,11 +109,18 @@ class TestEngine final : public cache::ShardEngine {
     return cache::NamePage();
   }
 
+  // Looks that come from now on last until then.
+  void hold_looks(std::shared_future<void> released) {
+    std::lock_guard lock(mutex_);
+    looks_until_ = std::move(released);
+  }
+
   std::function<common::Status()> on_write = [] { return common::Status(); };
-  std::atomic<int> writes = 0;
+  std::atomic<int> writes = 0, looks = 0;
 
  private:
   std::mutex mutex_;
+  std::shared_future<void> looks_until_;
   std::map<uint32_t, FenceState> state_;
 };
 
@@ -119,9 +133,8 @@ class ShardKeeperTest : public testing::Test {
     ShardTableOptions options;
     options.identity = "one";
     options.incarnation = {1, 1};
-    options.duration_ms = kDurationMs;
-    options.renew_ms = 2 * kDurationMs / 3;
-    options.retry_ms = kRetryMs;
+    options.last(kDurationMs);
+    options.write_ms = kDurationMs;
     return options;
   }
   // The fence under which the shard is served, beside the other one, which is not `before`.
@@ -154,7 +167,7 @@ class ShardKeeperTest : public testing::Test {
   ShardKeeper keeper_;
 };
 
-TEST_F(ShardKeeperTest, StepsDownWhereTheEngineTakesNoWriteForALeasesTime) {
+TEST_F(ShardKeeperTest, StepsDownWhereTheEngineTakesNoWriteInTime) {
   Fence first = await_served({});
   ASSERT_TRUE(write().ok());
   engine_.writes = 0;
@@ -178,7 +191,7 @@ TEST_F(ShardKeeperTest, StepsDownWhereTheEngineTakesNoWriteForALeasesTime) {
   EXPECT_TRUE(write().ok());
 }
 
-TEST_F(ShardKeeperTest, RepeatsAWriteWithinALeasesTime) {
+TEST_F(ShardKeeperTest, RepeatsAWriteWithinItsTime) {
   Fence first = await_served({});
   engine_.on_write = [this] {
     if (engine_.writes == 3) return common::Status();
@@ -188,6 +201,22 @@ TEST_F(ShardKeeperTest, RepeatsAWriteWithinALeasesTime) {
   EXPECT_EQ(engine_.writes, 3);
   EXPECT_EQ(keeper_.counts().step_downs, 0U);
   EXPECT_EQ(keeper_.serves(kShard), first);
+}
+
+TEST_F(ShardKeeperTest, AnEngineThatIsSlowHoldsUpNoRenewal) {
+  Fence fence = await_served({});
+  std::promise<void> release;
+  engine_.hold_looks(release.get_future().share());
+  const int before = engine_.looks;
+  while (engine_.looks == before) clock_.advance_ms(kRetryMs), leases_.await_writes(2);
+  // Several leases' time.
+  for (int64_t ms = 0; ms < 4 * kDurationMs; ms += kRetryMs) {
+    clock_.advance_ms(kRetryMs);
+    leases_.await_writes(2);
+  }
+  EXPECT_EQ(engine_.looks, before + 1) << "it has not answered yet";
+  EXPECT_EQ(keeper_.serves(kShard), fence);
+  release.set_value();
 }
 
 TEST_F(ShardKeeperTest, AShardWhoseWriteTakesLongHoldsUpNoOther) {
