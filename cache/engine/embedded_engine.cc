@@ -16,7 +16,7 @@ namespace {
 std::string fence_name(uint32_t shard) { return cat("shard/", shard, "/fence"); }
 
 std::string folder_of(uint32_t shard, ShardRecord record) {
-  return cat("shard/", shard, record == ShardRecord::kPlan ? "/plan/" : "/job/");
+  return cat("shard/", shard, '/', record_name(record), '/');
 }
 
 }  // namespace

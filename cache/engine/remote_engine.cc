@@ -98,7 +98,7 @@ std::string RemoteEngine::key(uint32_t shard, const char* what) const {
 }
 
 std::string RemoteEngine::key(uint32_t shard, ShardRecord record) const {
-  return key(shard, record == ShardRecord::kPlan ? "plan" : "job");
+  return key(shard, record_name(record));
 }
 
 Result<FenceAnswer> RemoteEngine::change(RemoteScript& script, const Fence& fence,
@@ -129,11 +129,13 @@ Result<FenceAnswer> RemoteEngine::raise(const Fence& fence) {
 Result<FenceAnswer> RemoteEngine::write(const Fence& fence, uint64_t sequence,
                                         std::span<const ShardChange> changes) {
   LFARM_CHECK(changes.size() <= kChangesMax, "a write of too many changes");
-  std::string keys[] = {key(fence.shard, "fence"), key(fence.shard, ShardRecord::kPlan),
-                        key(fence.shard, ShardRecord::kJob)};
+  std::vector<std::string> keys{key(fence.shard, "fence")};
+  for (size_t record = 0; record < kShardRecordCount; ++record) {
+    keys.push_back(key(fence.shard, static_cast<ShardRecord>(record)));
+  }
   std::vector<std::string> words{cat(fence.transitions), fence.incarnation.hex(), cat(sequence)};
   for (const ShardChange& change : changes) {
-    words.push_back(change.record == ShardRecord::kPlan ? "2" : "3");
+    words.push_back(cat(static_cast<int>(change.record) + 2));
     words.push_back(change.name.hex());
     words.push_back(change.bytes ? cat('=', *change.bytes) : "-");
   }

@@ -17,6 +17,18 @@ const char* verdict_name(FenceVerdict verdict) {
   return "?";
 }
 
+const char* record_name(ShardRecord record) {
+  switch (record) {
+    case ShardRecord::kPlan:
+      return "plan";
+    case ShardRecord::kJob:
+      return "job";
+    case ShardRecord::kRecipe:
+      return "recipe";
+  }
+  return "?";
+}
+
 FenceVerdict judge_write(const FenceState& there, const common::Fence& fence, uint64_t sequence) {
   if (is_before(there.fence, fence)) return FenceVerdict::kBehind;
   if (there.fence != fence || there.sequence > sequence) return FenceVerdict::kStale;

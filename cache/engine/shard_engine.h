@@ -23,8 +23,10 @@
 namespace cache {
 
 // What the records of a shard are of.
-enum class ShardRecord : uint8_t { kPlan, kJob };
-inline constexpr size_t kShardRecordCount = 2;
+enum class ShardRecord : uint8_t { kPlan, kJob, kRecipe };
+inline constexpr size_t kShardRecordCount = 3;
+// "plan", "job", "recipe".
+const char* record_name(ShardRecord record);
 
 struct ShardChange {
   ShardRecord record = ShardRecord::kPlan;

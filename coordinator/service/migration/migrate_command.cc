@@ -89,6 +89,7 @@ void print(const MigrationCounts& counts) {
   std::printf("%llu plans: %llu copied, %llu were there, %llu passed over, %llu refused\n",
               number(counts.plans), number(counts.copied), number(counts.there),
               number(counts.passed_over), number(counts.refused));
+  std::printf("%llu of the plans have their recipes\n", number(counts.recipes));
   std::printf("%llu open jobs moved, %llu left\n", number(counts.jobs), number(counts.jobs_left));
   std::printf("%llu revocations known\n", number(counts.revocations));
   std::printf("%llu measurements of kernels copied, %llu left\n",

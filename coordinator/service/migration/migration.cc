@@ -9,7 +9,6 @@
 #include "common/base/log.h"
 #include "common/plan/seal.h"
 #include "coordinator/service/migration/moved_journals.h"
-#include "coordinator/service/plans/owned_plan.h"
 
 namespace coordinator::service {
 
@@ -125,7 +124,14 @@ Result<Migration::Fate> Migration::to_engine(const cache::PlanListing& plan) {
     return common::corrupt(
         cat("plan ", stored->facts.plan_id.short_hex(), " did not come back from the engine"));
   }
+  LFARM_ASSIGN_OR_RETURN(auto recipe, records_.recipe(place));
+  if (recipe) ++counts_.recipes;
   return before == after ? Fate::kThere : Fate::kCopied;
+}
+
+Result<bool> Migration::has_recipe(const cache::StoredPlan& stored, const OwnedPlan& owned) const {
+  LFARM_ASSIGN_OR_RETURN(auto recipe, peers_.recipe_here(stored, owned.plan.objects));
+  return recipe.has_value();
 }
 
 Result<MigrationCounts> Migration::to_store(const Progress& progress) {
@@ -158,7 +164,15 @@ Result<Migration::Fate> Migration::to_store(uint32_t shard, const Digest& name) 
   LFARM_ASSIGN_OR_RETURN(auto revoked, store_.revocation(common::digest_of(*bytes)));
   if (revoked) return Fate::kPassedOver;
   LFARM_ASSIGN_OR_RETURN(auto before, store_.get_plan(name, cache::Lookup::kInspect));
-  if (before && before->facts.best_ns <= best_ns(*owned)) return Fate::kThere;
+  const bool is_there = before && before->facts.best_ns <= best_ns(*owned);
+  if (is_there) {
+    LFARM_ASSIGN_OR_RETURN(auto recipe, records_.recipe(place));
+    LFARM_ASSIGN_OR_RETURN(bool is_known, has_recipe(*before, *owned));
+    // The same plan, that an earlier release has moved.
+    bool is_without = recipe && !is_known && before->bytes == *bytes;
+    if (is_known) ++counts_.recipes;
+    if (!is_without) return Fate::kThere;
+  }
   bool is_taken = peers_.fetch(place);
   if (!is_taken && !remote_.health().trouble.empty()) {
     return common::unavailable(
@@ -166,7 +180,11 @@ Result<Migration::Fate> Migration::to_store(uint32_t shard, const Digest& name) 
   }
   if (!is_taken) return Fate::kRefused;
   LFARM_ASSIGN_OR_RETURN(auto after, store_.get_bundle(name));
-  if (after && after->plan.facts.best_ns <= best_ns(*owned)) return Fate::kCopied;
+  if (after && after->plan.facts.best_ns <= best_ns(*owned)) {
+    LFARM_ASSIGN_OR_RETURN(bool is_known, has_recipe(after->plan, *owned));
+    if (is_known) ++counts_.recipes;
+    return is_there ? Fate::kThere : Fate::kCopied;
+  }
   return common::corrupt(cat("plan ", common::digest_of(*bytes).short_hex(),
                              " did not come back from the state directory"));
 }

@@ -1,9 +1,8 @@
 // Moves what a farm knows between a state directory's own store and the engine in which several
 // coordinators keep their shards, for the same signing key.
 //
-//   to_engine():  plans, revocations, notes and measurements of kernels are copied, journals of
-//   open
-//                 jobs are moved
+//   to_engine():  plans with their recipes, revocations, notes and measurements of kernels are
+//                 copied, journals of open jobs are moved
 //   to_store():   the same the other way
 //
 // Each plan and each journal is read back from the target before it counts, and a journal leaves
@@ -18,6 +17,7 @@
 #include "cache/store/store.h"
 #include "common/base/result.h"
 #include "coordinator/service/migration/farm_hold.h"
+#include "coordinator/service/plans/owned_plan.h"
 #include "coordinator/service/plans/plan_repository.h"
 #include "coordinator/service/plans/tenants.h"
 #include "coordinator/service/shards/sharding.h"
@@ -37,6 +37,7 @@ struct MigrationCounts {
   uint64_t there = 0;        // of which the target had one as fast
   uint64_t passed_over = 0;  // revoked ones, and those of searches that have not ended
   uint64_t refused = 0;      // damaged ones, ones that were not signed here, or too large
+  uint64_t recipes = 0;      // of these plans that the target can make anew
   uint64_t jobs = 0;         // open jobs that were moved
   uint64_t jobs_left = 0;    // that stay at the source: damaged, or too large for the engine
   uint64_t revocations = 0;  // that the target knows of
@@ -61,6 +62,7 @@ class Migration {
   common::Status count(Fate fate, const Progress& progress);
   common::Result<Fate> to_engine(const cache::PlanListing& plan);
   common::Result<Fate> to_store(uint32_t shard, const common::Digest& name);
+  common::Result<bool> has_recipe(const cache::StoredPlan& stored, const OwnedPlan& owned) const;
   common::Status move_jobs(bool is_to_engine);
 
   Sharding& sharding_;

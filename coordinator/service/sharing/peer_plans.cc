@@ -8,6 +8,7 @@
 #include "common/base/clock.h"
 #include "common/base/contains.h"
 #include "common/base/log.h"
+#include "common/ir/hlir/graph_hash.h"
 #include "common/plan/seal.h"
 #include "common/wire/ir_codec.h"
 #include "common/wire/limits.h"
@@ -166,9 +167,41 @@ Result<bool> PeerPlans::bring(const PlanPlace& place) {
   }
   KeptPlan copy;
   copy.is_copy = true;
+  LFARM_ASSIGN_OR_RETURN(copy.recipe, recipe_there(place));
+  LFARM_ASSIGN_OR_RETURN(auto here, store_.get_plan(place.digest(), cache::Lookup::kInspect));
+  if (here && here->bytes == *bytes && !copy.recipe.empty()) {
+    LFARM_ASSIGN_OR_RETURN(auto recipe, recipe_here(*here, opened.plan.objects));
+    if (!recipe) copy.compared = here->facts.plan_id;
+  }
   LFARM_ASSIGN_OR_RETURN([[maybe_unused]] common::Digest id,
                          repository_.keep(place.tenant, opened.plan, copy));
   return true;
+}
+
+// Empty where there is none that is this graph's.
+Result<std::string> PeerPlans::recipe_there(const PlanPlace& place) {
+  LFARM_ASSIGN_OR_RETURN(auto digest, records_.recipe(place));
+  if (!digest) return std::string();
+  LFARM_ASSIGN_OR_RETURN(auto objects, remote_.get_objects({&*digest, 1}));
+  if (!objects) return std::string();
+  auto recipe = decode_recipe(common::as_bytes(objects->front()));
+  auto graph = recipe.ok() ? common::decode_graph(recipe->graph) : recipe.error();
+  if (graph.ok() && common::graph_hash(*graph) == place.graph_hash) {
+    return std::move(objects->front());
+  }
+  refuse(graph.ok() ? "a plan's recipe is of another graph" : graph.error().message);
+  return std::string();
+}
+
+Result<std::optional<Digest>> PeerPlans::recipe_here(const cache::StoredPlan& stored,
+                                                     std::span<const Digest> objects) const {
+  for (const Digest& need : stored.needs) {
+    bool is_object = std::find(objects.begin(), objects.end(), need) != objects.end();
+    if (is_object || need == stored.facts.plan_id) continue;
+    LFARM_ASSIGN_OR_RETURN(auto blob, store_.get_blob(need));
+    if (blob && is_recipe(common::as_bytes(*blob))) return std::optional(need);
+  }
+  return std::optional<Digest>();
 }
 
 bool PeerPlans::fetch(const PlanPlace& place) {
@@ -182,6 +215,17 @@ bool PeerPlans::fetch(const PlanPlace& place) {
   return found;
 }
 
+// Whether `there` is the same plan without its recipe, as an earlier release has put it.
+Result<bool> PeerPlans::lacks_recipe_there(const PlanPlace& place, const cache::StoredPlan& stored,
+                                           const std::string& there,
+                                           std::span<const Digest> objects) {
+  if (!records_.are_sharded() || there != stored.bytes) return false;
+  LFARM_ASSIGN_OR_RETURN(auto here, recipe_here(stored, objects));
+  if (!here) return false;
+  LFARM_ASSIGN_OR_RETURN(auto recipe, records_.recipe(place));
+  return !recipe;
+}
+
 Status PeerPlans::offer(const PlanPlace& place) {
   std::lock_guard one(offering_[place.shard()]);
   LFARM_ASSIGN_OR_RETURN(auto stored, store_.get_plan(place.digest(), cache::Lookup::kInspect));
@@ -191,21 +235,25 @@ Status PeerPlans::offer(const PlanPlace& place) {
     auto opened = open(*there, place.tenant, place.plan_key, place.machine);
     if (opened.ok() && opened->plan.provenance.best_ns <= stored->facts.best_ns) {
       LFARM_ASSIGN_OR_RETURN(bool is_whole, remote_.has_objects(opened->plan.objects));
-      if (is_whole) return {};
+      LFARM_ASSIGN_OR_RETURN(bool lacks_recipe,
+                             lacks_recipe_there(place, *stored, *there, opened->plan.objects));
+      if (is_whole && !lacks_recipe) return {};
     }
   }
   std::vector<std::string> bytes;
   std::vector<Digest> digests;
+  std::optional<Digest> recipe;
   for (const Digest& need : stored->needs) {
     if (need == stored->facts.plan_id) continue;
     LFARM_ASSIGN_OR_RETURN(auto blob, store_.get_blob(need));
     if (!blob) return {};
+    if (is_recipe(common::as_bytes(*blob))) recipe = need;
     digests.push_back(need);
     bytes.push_back(std::move(*blob));
   }
   std::vector<cache::RemoteObject> objects;
   for (size_t i = 0; i < bytes.size(); ++i) objects.push_back({digests[i], bytes[i]});
-  LFARM_RETURN_IF_ERROR(records_.put(place, stored->bytes, objects));
+  LFARM_RETURN_IF_ERROR(records_.put(place, stored->bytes, objects, recipe));
   std::lock_guard lock(mutex_);
   ++counts_.offered;
   return {};

@@ -57,10 +57,14 @@ class PeerPlans {
   PeerPlans(cache::RemoteStore& remote, PlanRecords& records, cache::Store& store,
             const PlanRepository& repository, PeerTrust trust, int64_t claim_ms);
 
-  // Brings the plan into this farm's store, signed for its clients. False when the shared store has
-  // none, or none that can be believed or used.
+  // Brings the plan into this farm's store, signed for its clients, where shards are held with its
+  // recipe. False when the shared store has none, or none that can be believed or used.
   bool fetch(const PlanPlace& place);
-  // Shares the tenant's plan, unless an equal or faster one is there.
+  // The recipe among what this store's plan needs beside its objects; empty: there is none.
+  common::Result<std::optional<common::Digest>> recipe_here(
+      const cache::StoredPlan& stored, std::span<const common::Digest> objects) const;
+  // Shares the tenant's plan, unless an equal or faster one is there. The same plan without its
+  // recipe gets that.
   common::Status offer(const PlanPlace& place);
   // fetch(), then offer(): the faster one of this store's plan and of the shared store's comes into
   // both.
@@ -111,6 +115,10 @@ class PeerPlans {
                               const common::Digest& plan_key, const std::string& machine) const;
   common::Status check_signed(const common::Sealed& outer) const;
   common::Result<bool> bring(const PlanPlace& place);
+  common::Result<std::string> recipe_there(const PlanPlace& place);
+  common::Result<bool> lacks_recipe_there(const PlanPlace& place, const cache::StoredPlan& stored,
+                                          const std::string& there,
+                                          std::span<const common::Digest> objects);
   struct KeptPlace {
     PlanPlace place;
     std::string bytes;                  // of the signed plan

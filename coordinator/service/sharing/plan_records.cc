@@ -26,14 +26,25 @@ Result<std::vector<std::optional<std::string>>> PlanRecords::get_all(
 }
 
 common::Status PlanRecords::put(const PlanPlace& place, std::string_view plan,
-                                std::span<const cache::RemoteObject> objects) {
+                                std::span<const cache::RemoteObject> objects,
+                                const std::optional<common::Digest>& recipe) {
   if (sharding_ == nullptr) return remote_.put_plan(place.digest(), plan, objects);
   if (plan.size() > cache::RemoteStore::kRecordBytesMax) {
     return common::unsupported("a plan is too large to be shared");
   }
   LFARM_RETURN_IF_ERROR(remote_.put_objects(objects));
-  cache::ShardChange change{ShardRecord::kPlan, place.digest(), plan};
-  return sharding_->keeper.write(place.shard(), {&change, 1});
+  std::string hex = recipe ? recipe->hex() : "";
+  cache::ShardChange changes[] = {{ShardRecord::kPlan, place.digest(), plan},
+                                  {ShardRecord::kRecipe, place.digest(), std::nullopt}};
+  if (recipe) changes[1].bytes = hex;
+  return sharding_->keeper.write(place.shard(), changes);
+}
+
+Result<std::optional<common::Digest>> PlanRecords::recipe(const PlanPlace& place) {
+  if (sharding_ == nullptr || place.graph_hash.is_zero()) return std::optional<common::Digest>();
+  LFARM_ASSIGN_OR_RETURN(
+      auto hex, sharding_->engine.read(place.shard(), ShardRecord::kRecipe, place.digest()));
+  return hex ? common::Digest::parse(*hex) : std::nullopt;
 }
 
 }  // namespace coordinator::service

@@ -36,9 +36,13 @@ class PlanRecords {
   // The same of many of a shard, by their places' digests, in one exchange.
   common::Result<std::vector<std::optional<std::string>>> get_all(
       uint32_t shard, std::span<const common::Digest> places);
-  // Objects first. kUnavailable also when another coordinator holds the plan's shard.
+  // Objects first. `recipe`: the one of them that is the plan's recipe; empty: it has none.
+  // kUnavailable also when another coordinator holds the plan's shard.
   common::Status put(const PlanPlace& place, std::string_view plan,
-                     std::span<const cache::RemoteObject> objects);
+                     std::span<const cache::RemoteObject> objects,
+                     const std::optional<common::Digest>& recipe);
+  // Of the plan that is there; empty where it has none, or where nothing is sharded.
+  common::Result<std::optional<common::Digest>> recipe(const PlanPlace& place);
   bool are_sharded() const { return sharding_ != nullptr; }
 
  private:

@@ -18,9 +18,13 @@
 #include "common/base/cat.h"
 #include "common/base/files.h"
 #include "common/base/secret_file.h"
+#include "common/ir/hlir/builder.h"
+#include "common/ir/hlir/graph_hash.h"
 #include "common/shard/shard.h"
+#include "common/wire/ir_codec.h"
 #include "coordinator/service/journal/job_journal.h"
 #include "coordinator/service/migration/migrate_command.h"
+#include "coordinator/service/plans/recipe.h"
 #include "coordinator/service/signing/key_signer.h"
 #include "tests/farm/service/redis_server.h"
 #include "tests/unit/clients/sealed_plan.h"
@@ -45,6 +49,23 @@ void must(const common::Status& status) {
   if (!status.ok()) throw std::runtime_error(status.error().message);
 }
 
+// y = x + x over `size` elements.
+common::Graph doubling(int64_t size) {
+  common::GraphBuilder builder;
+  common::NodeId x = builder.input(common::InputKind::kUser, common::DType::kFloat32, {size}, "x");
+  builder.output(builder.binary(common::BinaryOp::kAdd, x, x));
+  return builder.finish();
+}
+
+std::string recipe_of(const common::Graph& graph) {
+  Recipe recipe;
+  recipe.graph = common::encode_graph(graph);
+  common::TaskPayload payload;
+  payload.graph = digest_of(recipe.graph);
+  recipe.payload = common::encode_task_payload(payload);
+  return encode_recipe(recipe);
+}
+
 // A state directory's store with what of a coordinator fills it.
 struct Farm {
   explicit Farm(const common::SigningKey& key)
@@ -65,6 +86,27 @@ struct Farm {
   Digest keep(int number, int64_t best_ns) {
     for (const char* object : {"object0", "object1"}) must(store->put_blob(object));
     return must(plans.keep(kTenant, plan(number, best_ns), {}));
+  }
+  static common::Plan made_plan() {
+    common::Plan made = plan(0, 1'000);
+    made.key.graph_hash = common::graph_hash(doubling(8));
+    return made;
+  }
+  static Digest made_place() {
+    return common::place_of(kTenant, made_plan().key.digest(), made_plan().provenance.machine);
+  }
+  // With its recipe.
+  void keep_made() {
+    for (const char* object : {"object0", "object1"}) must(store->put_blob(object));
+    KeptPlan how;
+    how.recipe = recipe_of(doubling(8));
+    must(plans.keep(kTenant, made_plan(), how));
+  }
+  // What it takes to make that plan anew; empty: it cannot be.
+  std::string recipe() {
+    common::Plan wanted = made_plan();
+    auto made = must(plans.find_made(kTenant, wanted.key, wanted.provenance.machine));
+    return made ? made->recipe_blob : "";
   }
   // 0: there is none that is whole.
   int64_t best_ns(int number) {
@@ -190,6 +232,54 @@ TEST_F(MigrationTest, AFarmGoesToTheEngineAndToAnotherStateDirectory) {
   EXPECT_EQ(again.jobs, 0U);
   EXPECT_EQ(again.copied, 0U);
   EXPECT_EQ(again.there, 5U);
+}
+
+TEST_F(MigrationTest, RecipesGoWithTheirPlans) {
+  const std::string recipe = recipe_of(doubling(8));
+  first_->keep_made();
+  first_->keep(1, 1'000);
+  EXPECT_EQ(must(migrate(*first_, true)).recipes, 1U);
+  auto back = must(migrate(*second_, false));
+  EXPECT_EQ(back.copied, 2U);
+  EXPECT_EQ(back.recipes, 1U);
+  EXPECT_EQ(second_->recipe(), recipe);
+  back = must(migrate(*second_, false));
+  EXPECT_EQ(back.there, 2U);
+  EXPECT_EQ(back.recipes, 1U);
+}
+
+// As a release has left it that copied plans alone.
+TEST_F(MigrationTest, RecipesComeAfterTheirPlans) {
+  const std::string recipe = recipe_of(doubling(8));
+  const uint32_t shard = common::shard_of(kTenant, common::graph_hash(doubling(8)));
+  const std::string recipes =
+      cat("lfarm:2:{", engine_space(key_.public_key()), '.', shard, "}:recipe");
+  first_->keep_made();
+  must(migrate(*first_, true));
+  ASSERT_EQ(redis_->ask({"DEL", recipes}).integer, 1);
+  auto without = must(migrate(*second_, false));
+  EXPECT_EQ(without.copied, 1U);
+  EXPECT_EQ(without.recipes, 0U);
+  EXPECT_EQ(second_->recipe(), "");
+  auto there = must(migrate(*first_, true));
+  EXPECT_EQ(there.there, 1U);
+  EXPECT_EQ(there.recipes, 1U);
+  auto back = must(migrate(*second_, false));
+  EXPECT_EQ(back.there, 1U);
+  EXPECT_EQ(back.recipes, 1U);
+  EXPECT_EQ(second_->recipe(), recipe);
+
+  // One of another graph is not taken; the plan is.
+  Farm third(key_);
+  const std::string other = recipe_of(doubling(9));
+  const std::string other_name = cat("lfarm:1:object:", digest_of(other).hex());
+  const std::string other_digest = digest_of(other).hex(), place = Farm::made_place().hex();
+  redis_->ask({"SET", other_name, other});
+  redis_->ask({"HSET", recipes, place, other_digest});
+  auto refused = must(migrate(third, false));
+  EXPECT_EQ(refused.copied, 1U);
+  EXPECT_EQ(refused.recipes, 0U);
+  EXPECT_EQ(third.recipe(), "");
 }
 
 TEST_F(MigrationTest, MeasurementsOfKernelsGoToTheEngineAndToAnotherStateDirectory) {
