@@ -5,7 +5,7 @@
 
 #include "common/base/contains.h"
 #include "common/ir/expr/index.h"
-#include "common/ir/hlir/indices.h"
+#include "common/ir/expr/indices.h"
 
 namespace common {
 

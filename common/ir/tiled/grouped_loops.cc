@@ -6,7 +6,7 @@
 #include "common/base/cat.h"
 #include "common/ir/expr/ceil_div.h"
 #include "common/ir/expr/index.h"
-#include "common/ir/hlir/indices.h"
+#include "common/ir/expr/indices.h"
 #include "common/ir/nest/node_adder.h"
 #include "common/ir/tiled/loop_axes.h"
 

@@ -4,7 +4,7 @@
 
 #include "common/base/cat.h"
 #include "common/ir/expr/index.h"
-#include "common/ir/hlir/indices.h"
+#include "common/ir/expr/indices.h"
 
 namespace common {
 namespace {

@@ -7,7 +7,7 @@
 #include "common/ir/expr/bounds.h"
 #include "common/ir/expr/ceil_div.h"
 #include "common/ir/expr/index.h"
-#include "common/ir/hlir/indices.h"
+#include "common/ir/expr/indices.h"
 #include "common/ir/tiled/loop_axes.h"
 #include "common/ir/tiled/sort_items.h"
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "common/ir/hlir/indices.h"
+#include "common/ir/expr/indices.h"
 
 namespace common {
 

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "common/ir/hlir/graph.h"
+#include "common/ir/expr/expr.h"
 
 namespace common {
 

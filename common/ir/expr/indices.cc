@@ -1,4 +1,4 @@
-#include "common/ir/hlir/indices.h"
+#include "common/ir/expr/indices.h"
 
 namespace common {
 
