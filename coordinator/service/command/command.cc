@@ -410,6 +410,19 @@ void handle_signals(SignalDescriptor& signals, Service& service) {
   }
 }
 
+// Null where no lease was named.
+common::Result<std::unique_ptr<Leadership>> begin_leadership(Arguments& arguments) {
+  if (arguments.lease.empty()) return std::unique_ptr<Leadership>();
+  if (arguments.service.sharding.is_on) {
+    return common::invalid_input(
+        "--lease has one coordinator serve, --shards several; give one of the two");
+  }
+  const common::LeaderOptions lease = leader_options(arguments);
+  // Two requests make a renewal, and both may take as long.
+  arguments.cluster.timeout_ms = std::min(arguments.cluster.timeout_ms, lease.renew_ms / 2);
+  return Leadership::begin(arguments.cluster, lease);
+}
+
 int serve(int argc, const char* const* argv, SearchFactory create_search) {
   Arguments arguments;
   arguments.service.state = common::default_state_directory();
@@ -440,19 +453,9 @@ int serve(int argc, const char* const* argv, SearchFactory create_search) {
       common::log_info(cat("probes on ", web->probes_address()));
     }
   }
-  std::unique_ptr<Leadership> leadership;
-  if (!arguments.lease.empty() && arguments.service.sharding.is_on) {
-    return fail(common::invalid_input(
-        "--lease has one coordinator serve, --shards several; give one of the two"));
-  }
-  if (!arguments.lease.empty()) {
-    const common::LeaderOptions lease = leader_options(arguments);
-    // Two requests make a renewal, and both may take as long.
-    arguments.cluster.timeout_ms = std::min(arguments.cluster.timeout_ms, lease.renew_ms / 2);
-    auto begun = Leadership::begin(arguments.cluster, lease);
-    if (!begun.ok()) return fail(begun.error());
-    leadership = std::move(begun).value();
-  }
+  auto begun = begin_leadership(arguments);
+  if (!begun.ok()) return fail(begun.error());
+  std::unique_ptr<Leadership> leadership = std::move(begun).value();
   std::unique_ptr<cache::Store> store;
   if (leadership) {
     auto opened = stand_by(*leadership, arguments.service, signals, web.get());
