@@ -36,6 +36,8 @@ constexpr int64_t kBadHandshakeMs = 500;
 // comes.
 constexpr int64_t kGreetingAfterMs = 300;
 constexpr int kGreetingMs = 400;
+// A refusal comes as soon as a packet has gone and come.
+constexpr int kRefusalMs = 100;
 
 }  // namespace
 
@@ -43,16 +45,20 @@ FarmLink::FarmLink(FarmLinkOptions options) : options_(std::move(options)) {
   coordinators_.named = common::split_endpoints(options_.endpoint);
 }
 
-// The first of the named ones that answers.
+// The first of the named ones that answers. Where all refuse, as while a farm starts, they are
+// tried again.
 Status FarmLink::open() {
+  const int64_t end_ns = common::SteadyClock().now_ns() + options_.connect_ms_max * kNsPerMs;
   Status opened;
-  for (size_t tries = 0; tries < coordinators_.named.size(); ++tries) {
-    coordinators_.endpoint = coordinators_.named[coordinators_.next];
-    coordinators_.server_key.clear();
-    coordinators_.next = (coordinators_.next + 1) % coordinators_.named.size();
-    opened = connect_to_coordinator();
-    if (opened.ok() || opened.error().code != common::Code::kUnavailable) return opened;
-  }
+  do {
+    for (size_t tries = 0; tries < coordinators_.named.size(); ++tries) {
+      coordinators_.endpoint = coordinators_.named[coordinators_.next];
+      coordinators_.server_key.clear();
+      coordinators_.next = (coordinators_.next + 1) % coordinators_.named.size();
+      opened = connect_to_coordinator();
+      if (opened.ok() || opened.error().code != common::Code::kUnavailable) return opened;
+    }
+  } while (coordinators_.named.size() > 1 && common::SteadyClock().now_ns() < end_ns);
   return opened;
 }
 
@@ -87,9 +93,13 @@ Status FarmLink::await_welcome() {
     if (stays_failed) LFARM_RETURN_IF_ERROR(socket_->connection());
     if (probe_ns != 0 && now > probe_ns) {
       probe_ns = 0;
-      bool is_silent = socket_->counters().ready.load() == 0 && failed_ns == 0 &&
-                       listens_in_silence(coordinators_.endpoint, kGreetingMs);
-      if (is_silent) {
+      bool is_open = socket_->counters().ready.load() != 0 || failed_ns != 0;
+      Listener listener =
+          is_open ? Listener::kUnknown : listener_at(coordinators_.endpoint, kGreetingMs);
+      if (listener == Listener::kNobody && is_one_of_many()) {
+        return common::unavailable(cat("nobody listens at ", coordinators_.endpoint));
+      }
+      if (listener == Listener::kSilent) {
         return common::unavailable(cat("something listens at ", coordinators_.endpoint,
                                        ", but does not answer as a farm does; check the address"));
       }
@@ -179,10 +189,19 @@ Status FarmLink::check_connection() {
                                    "'lfarm keys grant ",
                                    options_.keys->own.public_key, " TENANT ROLE,ROLE'"));
   }
+  if (is_one_of_many() && is_gone(now)) return move_on();
   int64_t silence_ms = is_one_of_many() ? options_.connect_ms_max : options_.silence_ms_max;
   bool given_up = alive_ns_ != 0 && now - alive_ns_ > silence_ms * kNsPerMs;
   if (given_up) return is_one_of_many() ? move_on() : connection;
   return {};
+}
+
+// Whether there was a connection, and nobody listens any more where it went to.
+bool FarmLink::is_gone(int64_t now_ns) {
+  constexpr int64_t kPauseNs = kGreetingAfterMs * kNsPerMs;
+  if (alive_ns_ == 0 || now_ns - std::max(alive_ns_, looked_ns_) < kPauseNs) return false;
+  looked_ns_ = now_ns;
+  return listener_at(coordinators_.endpoint, kRefusalMs) == Listener::kNobody;
 }
 
 bool FarmLink::is_one_of_many() const {

@@ -80,6 +80,7 @@ class FarmLink {
   common::Result<std::optional<common::Packet>> handle(common::Packet packet);
   common::Status check_handshake() const;
   common::Status check_connection();
+  bool is_gone(int64_t now_ns);
 
   const FarmLinkOptions options_;
   Coordinators coordinators_;
@@ -88,6 +89,7 @@ class FarmLink {
   common::Welcome welcome_;
   Hellos hellos_;
   int64_t alive_ns_ = 0;                   // when the connection was last seen up; 0: never
+  int64_t looked_ns_ = 0;                  // when somebody was last looked for without it
   std::vector<common::Packet> questions_;  // not answered
   std::vector<common::Result<common::Packet>> arrived_;
   size_t taken_ = 0;

@@ -248,6 +248,18 @@ TEST_P(ATakeover, GoesOnWithTheResultsOfBefore) {
   EXPECT_EQ(must(cache::all_names(*engine_, shard, cache::ShardRecord::kPlan)).size(), 1U);
 }
 
+// Were it to wait for as long as one may take to answer, this would not end.
+TEST_F(ShardsProcessTest, AClientLeavesACoordinatorThatRefusesConnections) {
+  clients::FarmClientOptions options;
+  options.connect_ms_max = options.silence_ms_max = 86'400'000;
+  options.endpoint =
+      cat("tcp://127.0.0.1:", free_port(), ",", first_->endpoint(), ",", second_->endpoint());
+  auto client = must(clients::FarmClient::connect(options));
+  EXPECT_FALSE(must(client->status(common::StatusTopic::kStatus)).empty());
+  first_->end(SIGKILL);
+  EXPECT_FALSE(must(client->status(common::StatusTopic::kStatus)).empty());
+}
+
 // Three coordinators, of which one is killed every few seconds, and three clients that want the
 // same models.
 TEST_F(ShardsProcessTest, EverySubmitIsAnsweredAndAllHaveTheSamePlan) {
