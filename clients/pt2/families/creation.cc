@@ -107,8 +107,8 @@ void diag_embed(Context& c) {
   c.set(c.b.select(on, spread, number_like(c, x, 0)));
 }
 
-// A matrix's diagonal is every (columns + 1)-th element; with `wrap` they go on below
-// the square. Of more axes, all of one size, the elements whose positions are equal.
+// A matrix's diagonal ends with its shorter side; with `wrap` another one begins a row below the
+// square. Of tensors with more axes, which have one size, elements whose positions are all equal.
 void fill_diagonal(Context& c) {
   NodeId x = c.tensor("self");
   int rank = c.b.rank(x);

@@ -192,7 +192,9 @@ NodeId convolve(Context& c, NodeId x, NodeId weight, const Convolution& conv, co
   // More would be more kernels than the zeros are worth.
   constexpr int64_t kPhasesMax = 16;
   int64_t phases = 1;
-  for (int64_t step : conv.window.stride) phases = std::min(phases * step, kPhasesMax + 1);
+  for (int64_t step : conv.window.stride) {
+    phases = std::min(phases * std::min(step, kPhasesMax + 1), kPhasesMax + 1);
+  }
   if (!conv.transposed || phases == 1 || phases > kPhasesMax) {
     return sum_of_products(c, x, weight, conv, out);
   }
