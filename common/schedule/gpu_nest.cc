@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "common/cost/gpu_registers.h"
 #include "common/cost/gpu_time.h"
 #include "common/ir/hlir/sizes.h"
 #include "common/ir/llir/body_traffic.h"
@@ -38,10 +39,10 @@ constexpr double kThreadsMax = 1024;
 constexpr double kShareLoads = 8;  // at most, what a load costs a thread alone, of one in a warp
 // Of what other units read too, the share that the first cache does not have.
 constexpr double kNearShare = 0.25;
-constexpr double kStallClocks = 2;      // of a warp alone, between two instructions
-constexpr double kRegisters = 24;       // of a thread, beside the loads that are under way
-constexpr double kSum = 2;              // of the sum of a row, and for the row's place
-constexpr double kMostRegisters = 224;  // of 255: beyond, a compiler begins loads later
+constexpr double kStallClocks = 2;  // of a warp alone, between two instructions
+constexpr double kRegisters = 24;   // of a thread, beside the loads that are under way
+// Of a thread: what it has, and beyond what a compiler begins loads later.
+constexpr double kThreadRegisters = 255, kMostRegisters = 224;
 constexpr double kRegisterBytes = 4;
 constexpr int64_t kChunkBytes = 16;
 constexpr double kWeightRatio = 8;
@@ -185,10 +186,16 @@ class GpuNestSearch {
       facts.push_back(facts_of(function, nest, loops, each.sizes));
     }
     double kept = loops.emitter().row_bytes() / kRegisterBytes;
-    if (std::max(facts.front().registers, kRegisters + kept) > kMostRegisters) {
+    if (facts.front().registers > kThreadRegisters || kRegisters + kept > kMostRegisters) {
       return unsupported("a thread has fewer registers than the rows that it keeps need");
     }
     LoopNest used = loops.used();
+    if (used.reductions.staged != nest.reductions.staged) {
+      // What was loaded early without being kept is loaded again. The code is that of `used`.
+      LoopNest rest = nest;
+      rest.reductions.staged = used.reductions.staged;
+      return attempt(rest);
+    }
     if (nest.transposed && !used.transposed) {
       return unsupported("no load runs along the rows of the squares");
     }
@@ -221,19 +228,12 @@ class GpuNestSearch {
     facts.wait_clocks = std::max(1.0, work.rounds) * kGpuMemoryClocks + work.exchange_clocks +
                         work.instructions * kStallClocks;
     if (nest.prefetch) facts.block_prefetch_bytes = static_cast<double>(nest.prefetch->bytes);
-    facts.registers = registers_of(nest, loops);
+    const ThreadGroup used = loops.used().threads;
+    const auto sums =
+        static_cast<double>(used.rows) * static_cast<double>(loops.emitter().reductions().size());
+    facts.registers =
+        expected_registers({used.ahead, work.in_flight_bytes, loops.emitter().row_bytes(), sums});
     return facts;
-  }
-
-  // Of a thread. What is loaded a step ahead stays beside what the step computes with, and the sums
-  // of rows beside both; otherwise sums take the place of what was loaded.
-  static double registers_of(const LoopNest& nest, const GpuLoops& loops) {
-    double loaded = loops.work().in_flight_bytes / kRegisterBytes;
-    double registers = kRegisters + static_cast<double>(nest.threads.access) + loaded;
-    if (!nest.threads.ahead) return registers;
-    auto sums = static_cast<double>(nest.threads.rows) *
-                static_cast<double>(loops.emitter().reductions().size());
-    return registers + loaded + kSum * sums;
   }
 
   // Each byte once: of what is gathered from, the rows that are chosen.

@@ -55,13 +55,13 @@ struct GroupChoice {
 // which each thread takes as many blocks of the widest access, as 160 threads do of 2,560 elements.
 std::vector<int64_t> teams_of(const Graph& body) {
   constexpr int64_t kMost = 512, kWarp = 32;
-  std::vector<int64_t> teams{64, 128, 256};
+  std::vector<int64_t> teams{kWarp, 64, 128, 256};
   for (size_t id = 0; id < body.nodes.size(); ++id) {
     if (body.nodes[id].op != Op::kReduce) continue;
     Expr elements = reduced_elements(body, static_cast<NodeId>(id));
     if (!elements.is_constant() || elements.constant() % kWide != 0) continue;
     const int64_t blocks = elements.constant() / kWide;
-    for (int64_t size = teams.front(); size <= std::min(kMost, blocks); size += kWarp) {
+    for (int64_t size = 2 * kWarp; size <= std::min(kMost, blocks); size += kWarp) {
       if (blocks % size == 0 && !contains(teams, size)) teams.push_back(size);
     }
   }

@@ -2,6 +2,7 @@
 // a load or adds a spill is told here, where there is no GPU to be slower.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
@@ -12,6 +13,8 @@
 #include "common/base/cat.h"
 #include "common/cost/gpu_machine.h"
 #include "common/cost/kernels/cost_model.h"
+#include "common/ir/nest/lower_structure.h"
+#include "common/schedule/gpu_nest.h"
 #include "common/schedule/kernels/kernel_nest.h"
 #include "tests/bench/gpu_static/plan_traffic.h"
 #include "tests/bench/gpu_static/static_kernel.h"
@@ -243,6 +246,26 @@ TEST(GpuStatic, SortsTakeWhatSearchesExpect) {
     EXPECT_GT(expected, told->predicted_ns * 0.85) << named.name;
     EXPECT_LT(expected, told->predicted_ns * 1.15) << named.name;
   }
+}
+
+// Fails when blocks of projections share a multiprocessor otherwise than a search of nests expects.
+TEST(GpuStatic, ProjectionsTakeTheRegistersThatSearchesExpect) {
+  auto nvrtc = common::Nvrtc::open();
+  if (!nvrtc.ok()) GTEST_SKIP() << "nothing is compiled: " << nvrtc.error().message;
+  const common::GpuMachine& machine = common::gpu_machine_of_target(kTarget);
+  worker::CudaCodeGenerator generator({kTarget});
+  bench::StaticTools tools{generator, Compiler(*nvrtc), machine};
+  std::vector<NamedKernel> kernels = gpu_kernels();
+  auto named = std::find_if(kernels.begin(), kernels.end(),
+                            [](const NamedKernel& each) { return each.name == "gate_and_up"; });
+  ASSERT_NE(named, kernels.end());
+  const common::Graph body = common::lower_structure(named->kernel.body, common::Kept::kNone);
+  auto nest = common::choose_gpu_nest(body, {}, machine, false);
+  ASSERT_TRUE(nest.ok()) << nest.error().message;
+  auto told = told_of(*named, tools);
+  ASSERT_TRUE(told.ok() && told->code);
+  const double registers = told->code->registers;
+  EXPECT_NEAR(nest->facts[0].registers, registers, 0.1 * registers);
 }
 
 bool has_warpgroups(const worker::KernelSource& source) {
