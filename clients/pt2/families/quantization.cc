@@ -84,12 +84,15 @@ void quantize(Context& c, const Mapping& m) {
 
 void dequantize(Context& c, const Mapping& m) { c.result(restored(c, c.tensor("input"), m)); }
 
-// Scales and zero points of shape (..., 1) over the last axis; the zero point is added before the
-// rounding.
-void quantize_per_token(Context& c) {
-  Mapping m = of_tensors(c, "scales", "zero_points", [](NodeId x) { return x; });
-  NodeId scaled = mul(c, c.b.cast(c.tensor("input"), c.b.dtype(m.scale)), m.inverse);
-  c.result(within_limits(c, rounded_to_whole(c, add(c, scaled, m.zero_point))));
+// Of tokens and groups the zero point is added before the rounding.
+NodeId quantized_at_once(Context& c, NodeId x, const Mapping& m) {
+  NodeId scaled = mul(c, c.b.cast(x, c.b.dtype(m.scale)), m.inverse);
+  return within_limits(c, rounded_to_whole(c, add(c, scaled, m.zero_point)));
+}
+
+// Scales and zero points of shape (..., 1) over the last axis.
+Mapping of_tokens(Context& c) {
+  return of_tensors(c, "scales", "zero_points", [](NodeId x) { return x; });
 }
 
 // Values (rows, columns) as (groups, group_size), and one scale a group.
@@ -112,9 +115,7 @@ Groups groups_of(Context& c) {
 
 void quantize_groups(Context& c) {
   auto [x, m] = groups_of(c);
-  NodeId scaled = mul(c, c.b.cast(x, c.b.dtype(m.scale)), m.inverse);
-  NodeId q = within_limits(c, rounded_to_whole(c, add(c, scaled, m.zero_point)));
-  c.result(c.b.reshape(q, c.out_shape()));
+  c.result(c.b.reshape(quantized_at_once(c, x, m), c.out_shape()));
 }
 
 void dequantize_groups(Context& c) {
@@ -230,10 +231,10 @@ void add_quantization_operators(OperatorTable* t) {
          [](Context& c) { quantize(c, of_channels(c, "input", "scales", "zero_points")); });
   t->add("quantized_decomposed.dequantize_per_channel",
          [](Context& c) { dequantize(c, of_channels(c, "input", "scales", "zero_points")); });
-  t->add("quantized_decomposed.quantize_per_token", quantize_per_token);
-  t->add("quantized_decomposed.dequantize_per_token", [](Context& c) {
-    dequantize(c, of_tensors(c, "scales", "zero_points", [](NodeId x) { return x; }));
-  });
+  t->add("quantized_decomposed.quantize_per_token",
+         [](Context& c) { c.result(quantized_at_once(c, c.tensor("input"), of_tokens(c))); });
+  t->add("quantized_decomposed.dequantize_per_token",
+         [](Context& c) { dequantize(c, of_tokens(c)); });
   t->add("quantized_decomposed.quantize_per_channel_group", quantize_groups);
   t->add("quantized_decomposed.dequantize_per_channel_group", dequantize_groups);
   t->add("quantized_decomposed.choose_qparams", [](Context& c) { choose_parameters(c, false); });
