@@ -19,6 +19,7 @@ int run_genomes(const std::vector<std::string>& arguments);
 int run_models(const std::vector<std::string>& arguments);
 int run_llm(const std::vector<std::string>& arguments);
 int run_gpu_static(const std::vector<std::string>& arguments);
+int run_gpu_schedules(const std::vector<std::string>& arguments);
 int run_gpu_verify(const std::vector<std::string>& arguments);
 int run_gpu(const std::vector<std::string>& arguments);
 int run_dispatch(const std::vector<std::string>& arguments);

@@ -43,6 +43,7 @@ int run_command(const std::string& command, const std::vector<std::string>& argu
   if (command == "models") return bench::run_models(arguments);
   if (command == "llm") return bench::run_llm(arguments);
   if (command == "gpu-static") return bench::run_gpu_static(arguments);
+  if (command == "gpu-schedules") return bench::run_gpu_schedules(arguments);
   if (command == "gpu-verify") return bench::run_gpu_verify(arguments);
   if (command == "gpu") return bench::run_gpu(arguments);
   return -1;
@@ -108,7 +109,10 @@ int main(int argc, char** argv) {
       "       lfarm-bench gpu [--quick] [--only rows|product|attention|warpgroups]\n"
       "       lfarm-bench gpu-static GRAPH.pt2 [--target cuda-sm_NN] [--machine NAME] "
       "[--budget N | --plain]\n"
-      "                              [--seed N] [--no-access] [--dump DIR] [--markdown]\n"
+      "                              [--seed N] [--no-access] [--measure] [--dump DIR] "
+      "[--markdown] [--save FILE | --program FILE]\n"
+      "       lfarm-bench gpu-schedules PROGRAM [--target cuda-sm_NN] [--size N] [--measure | "
+      "--measured FILE]\n"
       "       lfarm-bench gpu-verify GRAPH.pt2 [--layers N] [--value INPUTS=A,B,...]... "
       "[--kernels] [--budget N [--candidates] | --plain]\n");
   return command == "--help" ? 0 : 2;

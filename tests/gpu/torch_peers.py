@@ -94,6 +94,7 @@ def measure(path, options):
     ways = {
         "eager": lambda: module,
         "compile": lambda: torch.compile(module),
+        "compile_reduce_overhead": lambda: torch.compile(module, mode="reduce-overhead"),
         "compile_max_autotune": lambda: torch.compile(module, mode="max-autotune"),
     }
     for name, make in ways.items():
@@ -118,7 +119,7 @@ def main():
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--sequence", type=int, default=32,
                         help="for symbolic sizes; lfarm measures at 32")
-    parser.add_argument("--ways", default="eager,compile,compile_max_autotune")
+    parser.add_argument("--ways", default="eager,compile_reduce_overhead,compile_max_autotune")
     options = parser.parse_args()
     if options.device == "cuda" and not torch.cuda.is_available():
         print("torch_peers: this PyTorch sees no GPU", file=sys.stderr)

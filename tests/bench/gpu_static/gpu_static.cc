@@ -1,9 +1,11 @@
 // gpu-static GRAPH.pt2 [--target T] [--machine NAME] [--size N] [--sizes RANGES] [--budget N |
 // --plain]
-// [--seed N] [--dump DIR] [--no-access] [--markdown]: what a plan's kernels cost on a GPU, told
-// from the plan and the machine code. Symbols are N, as near as their ranges allow, instead of the
-// sizes that are verified first, and the plan is one for sizes above N / 2 up to N. RANGES, as
-// `lfarm submit --sizes` takes them, say which sizes the plan is for; "all" is every size of the
+// [--seed N] [--dump DIR] [--no-access] [--measure] [--markdown] [--save FILE | --program FILE]:
+// what a plan's kernels cost on a GPU, told from the plan and the machine code, and with --measure
+// what they take on this machine's. --save keeps the program that was found, so that another
+// machine need not search for it: --program. Symbols are N, as near as their ranges allow, instead
+// of the sizes that are verified first, and the plan is one for sizes above N / 2 up to N. RANGES,
+// as `lfarm submit --sizes` takes them, say which sizes the plan is for; "all" is every size of the
 // model.
 #include <algorithm>
 #include <cmath>
@@ -25,8 +27,11 @@
 #include "common/ir/hlir/sizes.h"
 #include "common/ir/roll/roll.h"
 #include "common/schedule/kernels/kernel_nest.h"
+#include "common/wire/ir_codec.h"
 #include "coordinator/search/passes/passes.h"
+#include "coordinator/search/records/rank_correlation.h"
 #include "tests/bench/bench.h"
+#include "tests/bench/gpu_static/measured_calls.h"
 #include "tests/bench/gpu_static/plan_traffic.h"
 #include "tests/bench/gpu_static/predicted_device.h"
 #include "tests/bench/gpu_static/schedule_spread.h"
@@ -50,8 +55,10 @@ struct StaticOptions {
   uint64_t seed = PredictedSearch{}.seed;
   bool plain = false;
   bool has_accesses = true;
+  bool measures = false;
   bool markdown = false;
   std::string dump;
+  std::string save, program;  // files
 };
 
 // A kernel and its calls in one run.
@@ -59,9 +66,18 @@ struct KernelUse {
   StaticKernel kernel;
   double search_ns = 0;  // that the search takes a call for
   ScheduleSpread spread;
-  int64_t calls = 0;
+  std::vector<size_t> calls;  // among the program's
   // Of all calls.
   double predicted_us = 0, search_us = 0, dram_bytes = 0, least_bytes = 0;
+  double measured_us = 0;  // 0: not measured
+
+  double call_count() const { return static_cast<double>(calls.size()); }
+};
+
+struct AnalysedProgram {
+  common::Program program;
+  std::vector<KernelUse> uses;  // those that take longest first
+  double us = 0;
 };
 
 double rounded(double value) { return std::round(value * 1000) / 1000; }
@@ -70,8 +86,8 @@ Json kernel_line(const KernelUse& use) {
   const StaticKernel& k = use.kernel;
   Json line{{"kernel", k.name},
             {"form", common::template_name(k.form)},
-            {"calls", use.calls},
-            {"operations", k.operations * static_cast<double>(use.calls)},
+            {"calls", use.calls.size()},
+            {"operations", k.operations * use.call_count()},
             {"dram_bytes", use.dram_bytes},
             {"dram_bytes_least", use.least_bytes}};
   if (k.code) {
@@ -111,26 +127,32 @@ Json kernel_line(const KernelUse& use) {
       {"shared", rounded(t.shared_ns * 1e-3)}, {"latency", rounded(t.latency_ns * 1e-3)}};
   line["predicted_us"] = rounded(use.predicted_us);
   line["search_us"] = rounded(use.search_us);
-  line["roofline"] = rounded(k.floor_ns * 1e-3 * static_cast<double>(use.calls) / use.predicted_us);
+  const double floor_us = k.floor_ns * 1e-3 * use.call_count();
+  line["roofline"] = rounded(floor_us / use.predicted_us);
+  if (use.measured_us > 0) {
+    line["measured_us"] = rounded(use.measured_us);
+    line["measured_roofline"] = rounded(floor_us / use.measured_us);
+  }
   return line;
 }
 
 void print_markdown(const std::vector<KernelUse>& uses, const Json& summary) {
   std::printf(
       "| kernel | form | calls | MB | load | store | in flight, KB/SM | instr/B | registers "
-      "| us | search, us | roofline |\n|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n");
+      "| us | search, us | measured, us | roofline |\n"
+      "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n");
   for (const KernelUse& use : uses) {
     Json line = kernel_line(use);
     auto number = [&](const char* name) {
       return line.contains(name) && !line[name].is_null() ? line[name].dump() : std::string("-");
     };
     std::printf(
-        "| %s | %s | %lld | %.3f | %s | %s | %.1f | %s | %s | %.1f | %.1f | %s |\n",
+        "| %s | %s | %zu | %.3f | %s | %s | %.1f | %s | %s | %.1f | %.1f | %s | %s |\n",
         use.kernel.name.c_str(), std::string(common::template_name(use.kernel.form)).c_str(),
-        static_cast<long long>(use.calls), use.dram_bytes * 1e-6, number("load_bytes_lane").c_str(),
+        use.calls.size(), use.dram_bytes * 1e-6, number("load_bytes_lane").c_str(),
         number("store_bytes_lane").c_str(), use.kernel.time.in_flight_bytes_sm / 1024,
         number("instructions_per_byte").c_str(), number("registers").c_str(), use.predicted_us,
-        use.search_us, number("roofline").c_str());
+        use.search_us, number("measured_us").c_str(), number("roofline").c_str());
   }
   std::printf("\n%s\n", summary.dump().c_str());
 }
@@ -153,6 +175,12 @@ common::Status dump(const std::string& folder, const std::vector<KernelUse>& use
 Result<std::vector<common::Program>> find_programs(const common::Graph& graph,
                                                    const StaticOptions& options) {
   common::Target target{options.target};
+  if (!options.program.empty()) {
+    LFARM_ASSIGN_OR_RETURN(std::string bytes, common::read_file(options.program));
+    LFARM_ASSIGN_OR_RETURN(common::Program program,
+                           common::decode_program(common::as_bytes(bytes)));
+    return std::vector<common::Program>{std::move(program)};
+  }
   if (options.plain) {
     coordinator::Compilation compilation(graph, target, coordinator::Numerics::kStrict);
     return std::vector<common::Program>{coordinator::default_program(compilation)};
@@ -189,9 +217,9 @@ double ns_after(const StaticKernel* before, const StaticKernel& kernel, const st
   return time.total_ns + time.launch_ns;
 }
 
-Result<std::vector<KernelUse>> analyse(common::Program program, const StaticOptions& options,
-                                       const std::vector<int64_t>& sizes,
-                                       const common::GpuMachine& machine, KnownKernels& known) {
+Result<AnalysedProgram> analyse(common::Program program, const StaticOptions& options,
+                                const std::vector<int64_t>& sizes,
+                                const common::GpuMachine& machine, KnownKernels& known) {
   common::Target target{options.target};
   common::add_nests(program, {common::machine_of(target), target.name, {}});
   LFARM_ASSIGN_OR_RETURN(auto nvrtc, common::Nvrtc::open());
@@ -221,18 +249,49 @@ Result<std::vector<KernelUse>> analyse(common::Program program, const StaticOpti
       }
       use = found->second;
     }
-    ++use.calls;
+    use.calls.push_back(c);
     use.predicted_us += ns_after(before, use.kernel, options.target, machine) * 1e-3;
     before = &use.kernel;
     use.search_us += use.search_ns * 1e-3;
     use.dram_bytes += traffic.calls[c].bytes;
     use.least_bytes += traffic.calls[c].least;
   }
-  std::vector<KernelUse> sorted;
-  for (auto& [key, use] : uses) sorted.push_back(std::move(use));
-  std::sort(sorted.begin(), sorted.end(),
+  AnalysedProgram result{std::move(program), {}, 0};
+  for (auto& [key, use] : uses) {
+    result.us += use.predicted_us;
+    result.uses.push_back(std::move(use));
+  }
+  std::sort(result.uses.begin(), result.uses.end(),
             [](const KernelUse& a, const KernelUse& b) { return a.predicted_us > b.predicted_us; });
-  return sorted;
+  return result;
+}
+
+// Adds what the GPU takes to the kernels and to the summary.
+common::Status add_measurements(const common::Graph& graph, const std::vector<int64_t>& sizes,
+                                const StaticOptions& options, AnalysedProgram& analysed,
+                                Json& summary) {
+  LFARM_ASSIGN_OR_RETURN(auto plans, open_gpu({options.target}));
+  common::MeasureOptions how;
+  how.repetitions = 50;
+  how.time_max_ms = 4000;
+  LFARM_ASSIGN_OR_RETURN(MeasuredCalls measured,
+                         measure_calls(*plans, graph, analysed.program, sizes, how));
+  double calls_us = 0;
+  std::vector<double> predicted, taken;  // of one call of each kernel
+  for (KernelUse& use : analysed.uses) {
+    for (size_t call : use.calls) use.measured_us += measured.call_us[call];
+    calls_us += use.measured_us;
+    predicted.push_back(use.predicted_us / use.call_count());
+    taken.push_back(use.measured_us / use.call_count());
+  }
+  summary["device"] = measured.device;
+  summary["measured_us"] = rounded(measured.total_us);
+  summary["measured_spread_us"] = rounded(measured.spread_us);
+  summary["measured_calls_us"] = rounded(calls_us);
+  summary["measured_roofline"] = rounded(summary["floor_us"].get<double>() / measured.total_us);
+  summary["rank_correlation"] = rounded(coordinator::rank_correlation(predicted, taken));
+  summary["prepare_us"] = rounded(measured.prepare_us);
+  return {};
 }
 
 Json summary_of(const std::vector<KernelUse>& uses, const StaticOptions& options,
@@ -241,7 +300,7 @@ Json summary_of(const std::vector<KernelUse>& uses, const StaticOptions& options
   int64_t launches = 0;
   double us = 0, search_us = 0, bytes = 0;
   for (const KernelUse& use : uses) {
-    launches += use.calls;
+    launches += static_cast<int64_t>(use.calls.size());
     us += use.predicted_us;
     search_us += use.search_us;
     bytes += use.dram_bytes;
@@ -320,30 +379,35 @@ int report(const StaticOptions& options) {
   }
   // The search ranks candidates by its own model; machine code decides among the finalists.
   KnownKernels known;
-  std::vector<KernelUse> best;
-  double first_us = 0, least_us = 0;
+  std::optional<AnalysedProgram> best;
+  double first_us = 0;
+  const size_t finalists = programs->size();
   for (common::Program& program : *programs) {
-    const bool is_first = &program == programs->data();
-    auto uses = analyse(std::move(program), options, sizes, *machine, known);
-    if (!uses.ok()) return fail(uses.error());
-    double us = 0;
-    for (const KernelUse& use : *uses) us += use.predicted_us;
-    if (is_first) first_us = us;
-    if (!best.empty() && us >= least_us) continue;
-    best = std::move(*uses);
-    least_us = us;
+    auto analysed = analyse(std::move(program), options, sizes, *machine, known);
+    if (!analysed.ok()) return fail(analysed.error());
+    if (!best) first_us = analysed->us;
+    if (!best || analysed->us < best->us) best = std::move(*analysed);
   }
-  Json summary = summary_of(best, options, *graph, sizes, layers_of(*graph), *machine);
-  summary["finalists"] = programs->size();
+  Json summary = summary_of(best->uses, options, *graph, sizes, layers_of(*graph), *machine);
+  summary["finalists"] = finalists;
   summary["first_us"] = rounded(first_us);
+  if (!options.save.empty()) {
+    common::Status saved =
+        common::write_file_atomic(options.save, common::encode_program(best->program));
+    if (!saved.ok()) return fail(saved.error());
+  }
+  if (options.measures) {
+    common::Status measured = add_measurements(*graph, sizes, options, *best, summary);
+    if (!measured.ok()) return fail(measured.error());
+  }
   if (options.markdown) {
-    print_markdown(best, summary);
+    print_markdown(best->uses, summary);
   } else {
-    for (const KernelUse& use : best) std::printf("%s\n", kernel_line(use).dump().c_str());
+    for (const KernelUse& use : best->uses) std::printf("%s\n", kernel_line(use).dump().c_str());
     std::printf("%s\n", summary.dump().c_str());
   }
   if (options.dump.empty()) return 0;
-  common::Status dumped = dump(options.dump, best);
+  common::Status dumped = dump(options.dump, best->uses);
   return dumped.ok() ? 0 : fail(dumped.error());
 }
 
@@ -357,6 +421,10 @@ std::optional<StaticOptions> parse(const std::vector<std::string>& arguments) {
     }
     if (name == "--no-access") {
       options.has_accesses = false;
+      continue;
+    }
+    if (name == "--measure") {
+      options.measures = true;
       continue;
     }
     if (name == "--markdown") {
@@ -384,6 +452,10 @@ std::optional<StaticOptions> parse(const std::vector<std::string>& arguments) {
       options.seed = std::strtoull(arguments[k].c_str(), nullptr, 10);
     } else if (name == "--dump") {
       options.dump = arguments[k];
+    } else if (name == "--save") {
+      options.save = arguments[k];
+    } else if (name == "--program") {
+      options.program = arguments[k];
     } else {
       return std::nullopt;
     }
@@ -401,7 +473,7 @@ int run_gpu_static(const std::vector<std::string>& arguments) {
     std::fprintf(stderr,
                  "usage: lfarm-bench gpu-static GRAPH.pt2 [--target cuda-sm_NN] [--machine NAME] "
                  "[--size N] [--sizes RANGES] [--budget N | --plain] [--seed N] [--no-access] "
-                 "[--dump DIR] [--markdown]\n");
+                 "[--measure] [--dump DIR] [--markdown] [--save FILE | --program FILE]\n");
     return 2;
   }
   return report(*options);

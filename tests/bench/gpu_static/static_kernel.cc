@@ -152,6 +152,9 @@ void find_facts(const CallTraffic& traffic, double block_shared_bytes, StaticKer
   f.registers = code.registers;
   f.block_shared_bytes = static_cast<double>(code.shared_bytes) + block_shared_bytes;
   f.in_flight_bytes = static_cast<double>(code.in_flight_bytes);
+  // Boxes that nobody saw are taken to fill shared memory.
+  if (code.has_warpgroups && !is_seen) f.in_flight_bytes += f.block_shared_bytes / f.block_threads;
+  f.in_flight_bytes = std::max(1.0, f.in_flight_bytes);
   f.thread_instructions = code.instructions * threads;
   // One thread of a warpgroup that only copies does next to nothing, the others nothing.
   if (is_seen && code.copier_instructions > 0) {

@@ -33,7 +33,8 @@ common::Result<std::unique_ptr<GpuPlans>> GpuPlans::open() {
   return std::unique_ptr<GpuPlans>(new GpuPlans(std::move(device), std::move(compiler)));
 }
 
-common::Result<std::unique_ptr<common::Executor>> GpuPlans::load(common::Program program) {
+common::Result<std::unique_ptr<common::Executor>> GpuPlans::load(
+    common::Program program, const common::ExecutorOptions& options) {
   common::add_nests(program, {common::machine_of(target()), target().name, {}});
   worker::KernelCache cache;
   LFARM_ASSIGN_OR_RETURN(
@@ -42,9 +43,13 @@ common::Result<std::unique_ptr<common::Executor>> GpuPlans::load(common::Program
   auto objects = [&built](const common::Digest& digest) -> common::Result<common::ByteView> {
     return common::ByteView(*built.objects.at(digest));
   };
+  return common::Executor::load(built.plan, objects, *device_, options);
+}
+
+common::Result<std::unique_ptr<common::Executor>> GpuPlans::load(common::Program program) {
   common::ExecutorOptions options;
   options.guard = true;
-  return common::Executor::load(built.plan, objects, *device_, options);
+  return load(std::move(program), options);
 }
 
 }  // namespace bench

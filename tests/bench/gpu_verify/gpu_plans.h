@@ -18,9 +18,13 @@ class GpuPlans {
   // program, whose main() runs them (worker::run_nvrtc_child).
   static common::Result<std::unique_ptr<GpuPlans>> open();
 
+  common::Device& device() { return *device_; }
   const common::Target& target() const { return device_->target(); }
-  // Adds the nests, generates and compiles the kernels, and loads the plan with guards. The
-  // executor must not outlive this.
+  // Adds the nests, generates and compiles the kernels, and loads the plan. The executor must not
+  // outlive this.
+  common::Result<std::unique_ptr<common::Executor>> load(common::Program program,
+                                                         const common::ExecutorOptions& options);
+  // The same with guards.
   common::Result<std::unique_ptr<common::Executor>> load(common::Program program);
 
  private:
