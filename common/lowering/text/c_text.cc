@@ -278,9 +278,13 @@ std::string c_cast(DType from, DType to, const std::string& x) {
     return cat("lf_", c_suffix(to), "_from_f32(", c_cast(from, DType::kFloat32, x), ")");
   }
   if (to == DType::kBool) return cat("(", x, " != 0)");
-  bool narrow = to == DType::kInt8 || to == DType::kInt16 || to == DType::kUint8;
-  // Through int32: out-of-range conversions to narrow types then wrap, as the hardware does.
-  if (is_float(from) && narrow) return cat("(", c_value_type(to), ")(int32_t)", x);
+  if (is_float(from) && !is_float(to)) {
+    const char* wide = to == DType::kInt64 ? "i64" : "i32";
+    std::string whole = cat("lf_", wide, "_from_", c_suffix(from), "(", x, ")");
+    // Narrow types take the lowest bits of an int32.
+    bool is_narrow = to != DType::kInt64 && to != DType::kInt32;
+    return is_narrow ? cat("(", c_value_type(to), ")", whole) : whole;
+  }
   return cat("(", c_value_type(to), ")", x);
 }
 

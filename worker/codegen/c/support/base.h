@@ -47,6 +47,12 @@ LF_INLINE uint32_t lf_bits_f32(float f) {
   return b;
 }
 
+// The processor's truncation.
+#define lf_i32_from_f32(x) ((int32_t)(x))
+#define lf_i32_from_f64(x) ((int32_t)(x))
+#define lf_i64_from_f32(x) ((int64_t)(x))
+#define lf_i64_from_f64(x) ((int64_t)(x))
+
 // Sums whose terms may come in any order, so that a vector's lanes are added pair by pair at the
 // end.
 #if defined(__clang__)

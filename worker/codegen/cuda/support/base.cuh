@@ -42,7 +42,8 @@ typedef unsigned long uint64_t;
 #define __builtin_acoshf acoshf
 #define __builtin_atanhf atanhf
 #define __builtin_erfcf erfcf
-#define __builtin_lgammaf lgammaf
+// lgammaf is off by many units in the last place beside its roots.
+#define __builtin_lgammaf(x) ((float)lgamma((double)(x)))
 #define __builtin_fmodf fmodf
 #define __builtin_powf powf
 #define __builtin_atan2f atan2f
@@ -101,6 +102,15 @@ LF_INLINE float lf_f32_bits(uint32_t b) { return __uint_as_float(b); }
 LF_INLINE uint32_t lf_bits_f32(float f) { return __float_as_uint(f); }
 LF_INLINE double lf_f64_bits(uint64_t b) { return __longlong_as_double((long long)b); }
 LF_INLINE uint64_t lf_bits_f64(double f) { return (uint64_t)__double_as_longlong(f); }
+
+// Out of range and NaN are the least integer, as processors have it; the device's own conversion
+// gives the greatest for what is too large, and 0 for NaN.
+#define LF_INT_FROM_FLOAT(I, T, F, S, END, LEAST) \
+  LF_INLINE T lf_##I##_from_##S(F x) { return x < END ? (T)x : LEAST; }
+LF_INT_FROM_FLOAT(i32, int32_t, float, f32, 0x1p31f, INT32_MIN)
+LF_INT_FROM_FLOAT(i32, int32_t, double, f64, 0x1p31, INT32_MIN)
+LF_INT_FROM_FLOAT(i64, int64_t, float, f32, 0x1p63f, INT64_MIN)
+LF_INT_FROM_FLOAT(i64, int64_t, double, f64, 0x1p63, INT64_MIN)
 
 #if !defined(LF_EMULATED) && __CUDA_ARCH__ >= 800
 #define LF_ROUNDS_BF16
