@@ -109,6 +109,9 @@ class CudaDeviceTest : public testing::Test {
   std::unique_ptr<Device> device_;
   std::shared_ptr<Module> module_;
 };
+
+// What the emulated GPU and its library alone can be told, or alone are known to do.
+class EmulatedDeviceTest : public CudaDeviceTest {};
 Bytes* CudaDeviceTest::cubin = nullptr;
 
 std::vector<float> counting(size_t n) {
@@ -231,7 +234,7 @@ MemoryInfo memory_info() {
 }
 size_t free_bytes() { return memory_info().free; }
 
-TEST_F(CudaDeviceTest, KeptMemoryIsGivenBackWhenThereIsNoMore) {
+TEST_F(EmulatedDeviceTest, KeptMemoryIsGivenBackWhenThereIsNoMore) {
   constexpr size_t kMiB = size_t{1} << 20;
   const MemoryInfo before = memory_info();
   const size_t used = before.total - before.free;
@@ -403,7 +406,7 @@ TEST_F(CudaDeviceTest, LibraryProductsWaitTheirTurnAndAreRecorded) {
 constexpr float kTerms[] = {1 << 25, 1, -(1 << 25), 1};
 constexpr float kSums[] = {1, 2};
 
-TEST_F(CudaDeviceTest, ProductsUseTheAlgorithmThatIsAskedFor) {
+TEST_F(EmulatedDeviceTest, ProductsUseTheAlgorithmThatIsAskedFor) {
   GemmSizes sizes;
   sizes.m = sizes.n = 1;
   sizes.k = 4;
@@ -433,7 +436,7 @@ TEST_F(CudaDeviceTest, ProductsUseTheAlgorithmThatIsAskedFor) {
   EXPECT_EQ(refused.error().message, "cuBLASLt lists 4 algorithms for this product, none at 7");
 }
 
-TEST_F(CudaDeviceTest, PlansSayWhichAlgorithmTheirProductsUse) {
+TEST_F(EmulatedDeviceTest, PlansSayWhichAlgorithmTheirProductsUse) {
   PlanMaker m;
   m.plan.key.target = device_->target();
   int a = m.input({1, 4}), b = m.input({4, 1}), out = m.output({1, 1});
@@ -494,7 +497,7 @@ TEST_F(CudaDeviceTest, ARowThatFailsLeavesNoRecording) {
   EXPECT_EQ(read(memory), (std::vector<float>{1})) << "launches go to the recording still";
 }
 
-TEST_F(CudaDeviceTest, KnowsWhatSlowsItDown) {
+TEST_F(EmulatedDeviceTest, KnowsWhatSlowsItDown) {
   constexpr const char* kReasons = "LFARM_EMULATOR_CLOCK_REASONS";
   EXPECT_EQ(device_->slowdown(), "");
   for (const char* harmless : {"1", "2", "4"}) {  // idle, set by somebody, power used to the full

@@ -139,8 +139,7 @@ run_tests() {
   for program in "$tests"/test_cuda_device "$tests"/test_cuda_products "$tests"/test_codegen_*_cuda; do
     name=$(basename "$program")
     [ "$name" != test_codegen_warpgroup_cuda ] || continue
-    # What the emulator alone can be told to report.
-    filter="-*.KnowsWhatSlowsItDown:*Warpgroup*"
+    filter="-EmulatedDeviceTest.*:*Warpgroup*"
     if [ -n "$quick" ]; then
       case $name in
         test_codegen_tile_cuda) filter="*OrdersSizesAndTypes" ;;
