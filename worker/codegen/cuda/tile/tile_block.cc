@@ -166,15 +166,32 @@ void CudaTileBlock::spread_sums(
     int64_t count, const std::string& held,
     const std::function<std::string(const std::string& i)>& sum,
     const std::function<std::string(const std::string& thread, const std::string& four)>& take) {
+  const std::string threads = cat(size_.threads), fours = cat("held * ", count / 4);
+  // Several fours at a time: what other blocks left comes from the second cache, and a part is
+  // asked for only when the one before it was added.
+  constexpr int kTogether = 4;
+  auto each_of_several = [&](const std::string& text) {
+    return cat("#pragma unroll\nfor (int k = 0; k < ", kTogether,
+               "; ++k) {\nconst int e = begin + k * ", threads, ";\nif (e < ", fours, ") {\n", text,
+               "}\n}\n");
+  };
+  const std::string at = cat("from[e / held * ", threads, " + e % held]");
   lines(cat("const int held = ", held, ";\nif (tid < held) {\n", unrolled_loop("i", count / 4),
-            " {\n((float4*)kept)[i * ", size_.threads, " + tid] = make_float4(", sum("i * 4"), ", ",
+            " {\n((float4*)kept)[i * ", threads, " + tid] = make_float4(", sum("i * 4"), ", ",
             sum("i * 4 + 1"), ", ", sum("i * 4 + 2"), ", ", sum("i * 4 + 3"), ");\n}\n}\n",
-            join("float4"), "#pragma unroll 1\nfor (int e = tid; e < held * ", count / 4,
-            "; e += ", size_.threads, ") {\nconst int t = e % held, i = e / held;\n",
-            "const float4* part = from + i * ", size_.threads, " + t;\nfloat4 q = *part;\n",
-            "#pragma unroll 8\nfor (int p = 1; p < parts; ++p) {\npart += stride;\n",
-            "const float4 x = *part;\nq.x += x.x;\nq.y += x.y;\nq.z += x.z;\nq.w += x.w;\n}\n",
-            take("t", "i"), "\n}"));
+            join("float4"),
+            "const float4* const own = from;\n#pragma unroll 1\nfor (int begin = tid; begin < ",
+            fours, "; begin += ", kTogether * size_.threads, ") {\nfloat4 totals[", kTogether,
+            "];\nfrom = own;\n", each_of_several(cat("totals[k] = ", at, ";\n")),
+            "#pragma unroll 1\nfor (int p = 1; p < parts; ++p) {\nfrom += stride;\n",
+            each_of_several(cat("const float4 x = ", at,
+                                ";\ntotals[k].x += x.x;\ntotals[k].y += x.y;\n"
+                                "totals[k].z += x.z;\ntotals[k].w += x.w;\n")),
+            "}\n",
+            each_of_several(cat("const int t = e % held, i = e / held;\n"
+                                "const float4 q = totals[k];\n",
+                                take("t", "i"), "\n")),
+            "}"));
 }
 
 std::string CudaTileBlock::sharers() const {
