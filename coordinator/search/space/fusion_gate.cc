@@ -1,8 +1,10 @@
 #include "coordinator/search/space/fusion_gate.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,6 +26,10 @@ constexpr double kGpuStoredNs = 0.4 * common::kGpuLaunchNs;
 // In place at a cost of less than this alone, a value may be worth it with others.
 constexpr double kGpuTieNs = 0.5 * common::kGpuLaunchNs;
 constexpr size_t kFewTies = 8;
+// And of less than this, with others of other operations: a norm that both halves of a gated
+// product compute costs each of them more than its launch, and saves more where they share one.
+constexpr double kGpuNearNs = 4 * common::kGpuLaunchNs;
+constexpr size_t kMixedMax = 12, kPairedMax = 6;  // those that cost least
 
 }  // namespace
 
@@ -49,6 +55,13 @@ double fusion_margin(Calibration calibration) {
 
 namespace {
 
+// A stored value that costs little more in place.
+struct Near {
+  double cost_ns = 0;
+  GeneName gene;
+  std::string operation;
+};
+
 class Gate {
  public:
   Gate(RegionSpace& space, double margin, const std::function<double(const Genome&)>& worth,
@@ -59,6 +72,7 @@ class Gate {
   bool pass() {
     bool changes = false;
     ties_.clear();
+    near_.clear();
     auto structure = space_.structure(gated_.genome);
     for (const Site& site : structure->sites) {
       if (site.name.kind != GeneKind::kStore) continue;
@@ -81,6 +95,22 @@ class Gate {
       }
     }
   }
+  // The same for values of several operations: those that cost least alone, as many as possible,
+  // and then any two.
+  void pass_mixed() {
+    std::ranges::stable_sort(near_, {}, &Near::cost_ns);
+    if (near_.size() > kMixedMax) near_.resize(kMixedMax);
+    for (size_t count = near_.size(); count > 2; --count) {
+      if (take_near(std::span(near_).first(count))) return;
+    }
+    if (near_.size() > kPairedMax) near_.resize(kPairedMax);
+    for (size_t a = 0; a < near_.size(); ++a) {
+      for (size_t b = a + 1; b < near_.size(); ++b) {
+        const Near pair[] = {near_[a], near_[b]};
+        (void)take_near(pair);
+      }
+    }
+  }
   Gated take() { return std::move(gated_); }
 
  private:
@@ -95,9 +125,10 @@ class Gate {
     std::string name = space_.saturated().heads->name(site.head);
     if (decide(std::move(changed), name, is_stored)) return true;
     const FusionDecision& kept = gated_.decisions.back();
-    if (is_stored && kept.in_place_ns < kept.stored_ns + kGpuTieNs) {
-      ties_[name.substr(0, name.find(' '))].push_back(site.name);
-    }
+    if (!is_stored) return false;
+    const double cost_ns = kept.in_place_ns - kept.stored_ns;
+    if (cost_ns < kGpuTieNs) ties_[name.substr(0, name.find(' '))].push_back(site.name);
+    if (cost_ns < kGpuNearNs) near_.push_back({cost_ns, site.name, name});
     return false;
   }
 
@@ -106,6 +137,16 @@ class Gate {
     Genome changed = gated_.genome;
     for (const GeneName& name : names) changed.set(name, 0);
     return decide(std::move(changed), common::cat(names.size(), " of ", operation), true);
+  }
+
+  bool take_near(std::span<const Near> values) {
+    Genome changed = gated_.genome;
+    std::string names;
+    for (const Near& value : values) {
+      changed.set(value.gene, 0);
+      names += common::cat(names.empty() ? "" : " with ", value.operation);
+    }
+    return decide(std::move(changed), std::move(names), true);
   }
 
   // Whether the other genome is taken.
@@ -133,7 +174,9 @@ class Gate {
   const size_t values_max_;
   double now_;
   Gated gated_;
-  std::map<std::string, std::vector<GeneName>> ties_;  // stored values of the last pass
+  // Of the last pass.
+  std::map<std::string, std::vector<GeneName>> ties_;
+  std::vector<Near> near_;
 };
 
 }  // namespace
@@ -147,6 +190,7 @@ Gated gate_fusion(RegionSpace& space, Calibration calibration,
   // change what an earlier one is worth.
   if (changes) gate.pass();
   gate.pass_together();
+  gate.pass_mixed();
   return gate.take();
 }
 
