@@ -16,6 +16,7 @@
 #include "common/base/files.h"
 #include "common/cost/kernels/cost_model.h"
 #include "common/ir/hlir/sizes.h"
+#include "common/ir/llir/body_traffic.h"
 #include "common/ir/nest/lower_structure.h"
 #include "common/lowering/loops/gpu_loops.h"
 #include "common/schedule/gpu_nest.h"
@@ -95,6 +96,8 @@ std::vector<common::Schedule> schedules_of(const common::Kernel& kernel, common:
 // some of two.
 constexpr size_t kSchedulesMax = 40;
 constexpr size_t kChangedMax = 12;  // of which what the nest decides is changed, too
+// Of all results together, which a run brings to the host.
+constexpr double kResultBytesMax = double{1 << 30} * 8;
 
 // What the search for nests decides without a parameter.
 std::vector<Variant> nest_changes(const Variant& start) {
@@ -288,6 +291,10 @@ common::Status report(const ScheduleOptions& options) {
     if (call == program.calls.end()) continue;
     const std::vector<int64_t> symbols = common::call_symbols(*call, sizes);
     std::vector<Variant> variants = variants_of(kernel, target, generator);
+    double result_bytes = 1;
+    for (double bytes : common::bytes_written(kernel.body, symbols)) result_bytes += bytes;
+    const double most = std::max(1.0, kResultBytesMax / result_bytes);
+    if (static_cast<double>(variants.size()) > most) variants.resize(static_cast<size_t>(most));
     TriedKernel tried{static_cast<int>(k), {}};
     for (const Variant& variant : variants) {
       double ns = common::predict_ns(variant.kernel, symbols, common::device_terms(target));
