@@ -52,7 +52,7 @@ TEST(IoGate, PricesLaunchesWaitsAndBytes) {
 
 TEST(IoProfile, RepresentativeSizesStayInTheirRanges) {
   EXPECT_EQ(representative_sizes({{1, 4096}, {64, 128}, {0, 8}}),
-            (std::vector<int64_t>{32, 64, 8}));
+            (std::vector<int64_t>{32, 96, 8}));
 }
 
 // Times over a range: equal sizes are one and count together.
@@ -70,7 +70,9 @@ TEST(PricedSizes, AreLeastRepresentativeAndLarge) {
   check({{1, 1 << 20}}, {{{32}, 0.4}, {{1}, 0.4}, {{2048}, 0.2}});
   check({{0, 8}}, {{{8}, 0.6}, {{1}, 0.4}});
   check({{7, 7}}, {{{7}, 1}});
-  check({{4096, 8192}}, {{{4096}, 1}});
+  // What lies above typical sizes was asked for, its ends and its middle.
+  check({{1025, 2048}}, {{{1536}, 0.4}, {{1025}, 0.2}, {{2048}, 0.4}});
+  check({{4096, 8192}}, {{{6144}, 0.8}, {{4096}, 0.2}});
   check({{1, 128}, {3, 64}}, {{{32, 32}, 0.4}, {{1, 3}, 0.4}, {{128, 32}, 0.1}, {{32, 64}, 0.1}});
   EXPECT_EQ(text_of(priced_sizes({{1, 128}, {3, 3}})),
             "s0=32 s1=3 (0.50), s0=1 s1=3 (0.40), s0=128 s1=3 (0.10)");
