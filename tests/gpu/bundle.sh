@@ -38,7 +38,7 @@ strip --strip-unneeded "$top"/lib/* 2>/dev/null || true
 
 cp -r "$root/tests/fixtures/models" "$root/tests/fixtures/operators" "$top/cases/"
 cp "$here/gpu-check.sh" "$top/gpu-check"
-[ ! -e "$here/torch_peers.py" ] || cp "$here/torch_peers.py" "$top/"
+cp "$here"/torch_{peers,kernels,llm}.py "$top/"
 
 archive=$build/lfarm-gpu-bundle.tar.gz
 tar -C "$stage" --owner=0 --group=0 -czf "$archive" lfarm-gpu

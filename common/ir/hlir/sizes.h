@@ -9,7 +9,8 @@
 
 namespace common {
 
-// Near the middle of what people run, inside every range: sizes[k] is for symbol s<k>.
+// Near the middle of what people run, inside every range, and of a range that lies above that the
+// middle of its lower part: sizes[k] is for symbol s<k>.
 std::vector<int64_t> representative_sizes(const std::vector<SymbolRange>& symbols);
 
 // The size nearest to `size` within the range, at least 1.
@@ -30,7 +31,8 @@ inline constexpr int64_t kLargeSize = 2048;
 
 // The sizes over which a schedule is to be good: the representative ones first (0.4), the least
 // (0.4), and for each symbol its greatest, at most `large`, with the others representative (0.2
-// together). Weights sum to 1; equal sizes are one. Without symbols one empty list.
+// together). Where all ranges lie above representative sizes, the least counts 0.2 and the greatest
+// 0.4. Weights sum to 1; equal sizes are one. Without symbols one empty list.
 std::vector<WeightedSizes> priced_sizes(const std::vector<SymbolRange>& symbols,
                                         int64_t large = kLargeSize);
 
