@@ -94,9 +94,9 @@ TEST(CodegenWindows, NeighboursAreLoadedAtOnce) {
   }
 }
 
-// What a search begins with.
+// What a search begins with, of an image that takes memory longer than a thread waits.
 TEST(CodegenWindows, PoolsAreWrittenOutByDefault) {
-  Pool p{DType::kBfloat16, ReduceOp::kMax, 112, 64};
+  Pool p{DType::kBfloat16, ReduceOp::kMax, 448, 64};
   Kernel kernel{Template::kLoops, {}, canonical(body_of(p)), {}};
   auto nest = kernel_nest(kernel, machine_of({"cuda-sm_90a"}));
   ASSERT_TRUE(nest.ok() && *nest);
