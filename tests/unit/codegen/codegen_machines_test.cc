@@ -177,9 +177,12 @@ common::Kernel product_of_vector(int64_t rows, int64_t depth) {
   return {Template::kLoops, {}, b.finish(), {}};
 }
 
+// So few that one wave of blocks computes them.
+constexpr int64_t kFewRows = 512;
+
 // Each block asks for the first bytes of its own rows, before it waits.
 TEST(CudaMachines, BlocksAskForTheirWeightsBeforeTheyWait) {
-  common::Kernel kernel = product_of_vector(4096, 4096);
+  common::Kernel kernel = product_of_vector(kFewRows, 4096);
   kernel.nest = common::kernel_nest(kernel, {common::Machine::kGpu, "cuda-sm_90a", ""}).value();
   ASSERT_TRUE(kernel.nest->prefetch.has_value());
   auto [input, bytes] = *kernel.nest->prefetch;
@@ -190,7 +193,7 @@ TEST(CudaMachines, BlocksAskForTheirWeightsBeforeTheyWait) {
   EXPECT_LE(bytes, part);
   std::string early =
       common::cat("{\n  lf_prefetch<", bytes, ", ", threads, ">(in1, (int64_t)blockIdx.x * ", part,
-                  ", ", 4096 * 4096 * 2, ");\n  lf_wait_for_earlier();\n");
+                  ", ", kFewRows * 4096 * 2, ");\n  lf_wait_for_earlier();\n");
   auto source = CudaCodeGenerator({"cuda-sm_90a"}).generate(kernel);
   ASSERT_TRUE(source.ok());
   EXPECT_NE(source->text.find(early), std::string::npos) << source->text;
@@ -202,16 +205,19 @@ TEST(CudaMachines, BlocksAskForTheirWeightsBeforeTheyWait) {
   EXPECT_FALSE(kernel.nest->prefetch.has_value());
 }
 
-// What fits the first cache is not asked for.
-TEST(CudaMachines, SmallMatricesAreNotPrefetched) {
-  common::Kernel kernel = product_of_vector(64, 256);
-  kernel.nest = common::kernel_nest(kernel, {common::Machine::kGpu, "cuda-sm_90a", ""}).value();
-  EXPECT_FALSE(kernel.nest->prefetch.has_value());
+// What fits the first cache is not asked for, nor what blocks of several waves read: those that
+// come later would ask twice.
+TEST(CudaMachines, OtherMatricesAreNotPrefetched) {
+  for (common::Kernel kernel : {product_of_vector(64, 256), product_of_vector(65536, 4096)}) {
+    kernel.nest = common::kernel_nest(kernel, {common::Machine::kGpu, "cuda-sm_90a", ""}).value();
+    EXPECT_FALSE(kernel.nest->prefetch.has_value());
+  }
 }
 
 TEST(CudaMachines, PrefetchesThatNoBlockOwnsAreRefused) {
-  common::Kernel kernel = product_of_vector(4096, 4096);
+  common::Kernel kernel = product_of_vector(kFewRows, 4096);
   kernel.nest = common::kernel_nest(kernel, {common::Machine::kGpu, "cuda-sm_90a", ""}).value();
+  ASSERT_TRUE(kernel.nest->prefetch.has_value());
   common::BlockPrefetch good = *kernel.nest->prefetch;
   for (common::BlockPrefetch wrong :
        {common::BlockPrefetch{7, good.bytes}, common::BlockPrefetch{1, 100},
