@@ -70,8 +70,8 @@ GpuKernelFacts one_launch(const GpuKernelFacts& first, const GpuKernelFacts& sec
 GpuKernelTime gpu_kernel_time(const GpuKernelFacts& facts, const GpuMachine& machine);
 // The same where `before` was launched just before and launches overlap: as many blocks as have a
 // place beside its blocks ask for their first bytes while it runs, and get what memory delivers
-// while it does not use memory. An assumption: on an H200 whole decoding steps take 2 to 5 % less than
-// this adds up to.
+// while it does not use memory. An assumption: on an H200 whole decoding steps take 2 to 5 % less
+// than this adds up to.
 GpuKernelTime gpu_kernel_time_after(const GpuKernelFacts& before, const GpuKernelFacts& facts,
                                     const GpuMachine& machine);
 

@@ -106,7 +106,7 @@ TEST(CodegenWarpgroup, BoxesOfOperands) {
   // A GPU's tensor cores cut sums where the emulated ones round them (Fasi et al., Numerical
   // behavior of NVIDIA tensor cores, 2021): each of 1096 / 16 steps by up to a unit in the last
   // place of sums below 64.
-  constexpr double kCut = 1096 / 16 * 0x1p-18;
+  constexpr double kCut = 1096.0 / 16 * 0x1p-18;
   for (size_t k = 0; k < batch.size(); ++k) batch.check(k, 3e-4, 1, kCut);
 }
 
