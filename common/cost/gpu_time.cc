@@ -10,7 +10,7 @@ constexpr double kThreads = 2048;       // of a processor, at most
 constexpr double kBlocks = 32;          // of a processor, at most
 constexpr double kRegisters = 65536;    // of a processor
 constexpr double kLanesPerClock = 128;  // thread instructions that a processor begins in a clock
-// Of a processor: products of 2,048 rows whose operands no cluster shares take so many on an H200.
+// Of a processor. Measured on an H200, with products of 2,048 rows and clusters of one block.
 constexpr double kL2BytesPerClock = 46;
 constexpr double kSharedBytesPerClock = 128;  // of a processor
 constexpr double kWarp = 32;
@@ -74,12 +74,12 @@ double last_wave_stretch(const GpuKernelFacts& f, double waves, double resident,
   return in_flight >= wanted ? 1 : 1 - share + share * wanted / in_flight;
 }
 
-// Of what a block waits, the part that no other block's work hides: blocks begin together, so that
-// all of them wait at first and at last, and in each later wave the fewer blocks a processor has
-// beside the one that waits the more; so do large blocks, whose warps wait for one another. Fitted
-// to 523 schedules of the kernels of three decoding steps on an H200 (`lfarm-bench gpu-schedules`),
-// where choosing by it costs 1.05 of the best schedule's time, and choosing by the longest bound
-// alone 1.20.
+// The part of a block's wait that the work of other blocks does not hide. Blocks begin together, so
+// all of them wait at the start and at the end of a kernel. In each later wave a wait is exposed
+// more where a processor holds few other blocks, and where blocks are large, because their warps
+// wait for each other. Fitted to 523 schedules of the kernels of three decoding steps on an H200
+// (`lfarm-bench gpu-schedules`): the schedule chosen by it takes 1.05 of the best one's time, the
+// schedule chosen by the longest bound alone 1.20.
 double exposed_clocks(const GpuKernelFacts& f, double waves, double resident) {
   constexpr double kAlone = 1.2, kWave = 0.25, kLargeThreads = 256;
   const double large = std::pow(std::max(1.0, f.block_threads / kLargeThreads), 3);

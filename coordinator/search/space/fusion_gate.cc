@@ -95,8 +95,8 @@ class Gate {
       }
     }
   }
-  // The same for values of several operations: those that cost least alone, as many as possible,
-  // and then any two.
+  // Takes stored values of different operations in place together. The candidates are the values
+  // whose cost in place is lowest: first as many of them as possible, then every pair.
   void pass_mixed() {
     std::ranges::stable_sort(near_, {}, &Near::cost_ns);
     if (near_.size() > kMixedMax) near_.resize(kMixedMax);

@@ -18,18 +18,15 @@ using common::HostTensor;
 using common::Result;
 using common::Status;
 
-// Of a weight so many elements are drawn; the others repeat them.
+// At most this many elements of a weight are random numbers; the rest of the weight repeats them.
 constexpr int64_t kDrawnMax = 2'000'000;
 constexpr uint64_t kSeed = 0;
 
-int64_t elements_of(const common::Shape& shape, const std::vector<int64_t>& sizes) {
-  return common::count_elements(shape, sizes);
-}
-
-// The graph's inputs with fewer rows of large weights: their values depend on what a row is.
+// The same graph with fewer rows in its large weights. The values that are drawn for a weight
+// depend on the length of its rows, not on their number.
 common::Graph with_fewer_rows(common::Graph graph, const std::vector<int64_t>& sizes) {
   for (common::GraphInput& input : graph.inputs) {
-    const int64_t elements = elements_of(input.shape, sizes);
+    const auto elements = static_cast<int64_t>(common::count_elements(input.shape, sizes));
     if (input.kind != common::InputKind::kWeight || elements <= kDrawnMax) continue;
     const int64_t rows = input.shape[0].evaluate(sizes);
     input.shape[0] = common::Expr(std::max<int64_t>(1, kDrawnMax / (elements / rows)));
@@ -37,7 +34,7 @@ common::Graph with_fewer_rows(common::Graph graph, const std::vector<int64_t>& s
   return graph;
 }
 
-// The sample's bytes again and again.
+// Device memory of `bytes`, filled with repetitions of the sample.
 Result<common::DeviceMemory> repeated(common::Device& device, const HostTensor& sample,
                                       size_t bytes) {
   LFARM_ASSIGN_OR_RETURN(common::DeviceMemory memory, device.allocate(std::max<size_t>(1, bytes)));
@@ -51,7 +48,7 @@ Result<common::DeviceMemory> repeated(common::Device& device, const HostTensor& 
   return memory;
 }
 
-// What an executor works on; it outlives neither.
+// The memory that an executor was bound to, which must live as long as its runs.
 struct BoundInputs {
   std::vector<common::DeviceMemory> weights;
   std::vector<HostTensor> user;
@@ -76,8 +73,7 @@ Result<BoundInputs> bind_random(common::Device& device, const common::Graph& gra
     }
     std::vector<int64_t> shape = common::evaluate_shape(input.shape, sizes);
     common::TensorRef weight{input.dtype, shape};
-    weight.bytes = static_cast<size_t>(elements_of(input.shape, sizes)) *
-                   static_cast<size_t>(common::dtype_size(input.dtype));
+    weight.bytes = static_cast<size_t>(common::count_bytes(input.dtype, input.shape, sizes));
     LFARM_ASSIGN_OR_RETURN(auto memory, repeated(device, samples[k], weight.bytes));
     weight.data = memory.data();
     weight.on_device = true;
