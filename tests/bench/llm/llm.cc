@@ -166,7 +166,8 @@ void declare_how(CLI::App& app, LlmCommand& command) {
          "not see this machine's files")
       ->capture_default_str();
   app.add_option("--session", command.measured.session,
-                 "what lfarm.Session is told there, as JSON: {\"farm\": \"tcp://host:7171\"}");
+                 "what lfarm.Session is told there, as JSON: {\"farm\": \"tcp://host:7171\"} "
+                 "(default: a farm that is started for it)");
   app.add_option("--device", command.measured.device, "cpu or cuda")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string_view>
 #include <utility>
 
 #include "clients/peers/line_process.h"
@@ -20,6 +22,8 @@ using common::Error;
 using common::Result;
 using common::Status;
 using Json = nlohmann::json;
+
+constexpr int64_t kFarmStartsMs = 60'000;
 
 // What a line of a process says; its error where it says one.
 Result<Json> read_json(LineProcess& process) {
@@ -69,9 +73,26 @@ class Way {
     return row;
   }
 
-  Result<LineProcess> start_peer(const char* way) const {
+  // The session of the peer that asks lfarm. Where --session names no farm, one is started that
+  // lives as long as this way, so that no plan is there before.
+  Result<Json> session_of(std::optional<LineProcess>& farm) const {
     Json session = Json::parse(options_.session.empty() ? "{}" : options_.session, nullptr, false);
     if (!session.is_object()) return common::invalid_input("--session is no JSON object");
+    if (session.contains("farm") || session.contains("state")) return session;
+    LFARM_ASSIGN_OR_RETURN(
+        LineProcess started,
+        LineProcess::start("lfarm up", {options_.lfarm, "up", "--state", cat(work_, "/farm"),
+                                        "--device", options_.device}));
+    farm.emplace(std::move(started));
+    farm->allow(kFarmStartsMs);
+    LFARM_ASSIGN_OR_RETURN(std::string said, farm->line());
+    constexpr std::string_view kBegins = "farm at ";
+    if (said.substr(0, kBegins.size()) != kBegins) return farm->nonsense(said);
+    session["farm"] = said.substr(kBegins.size());
+    return session;
+  }
+
+  Result<LineProcess> start_peer(const char* way, Json session) const {
     if (budget_ > 0) session["budget_candidates"] = budget_;
     // Calls before a plan is there would be the interpreter's.
     if (!session.contains("deadline")) session["deadline"] = options_.timeout_s;
@@ -94,7 +115,12 @@ class Way {
     const char* peer_way = way_ == kLlmWays[0]   ? "eager"
                            : way_ == kLlmWays[1] ? "inductor"
                                                  : "lfarm";
-    LFARM_ASSIGN_OR_RETURN(LineProcess peer, start_peer(peer_way));
+    std::optional<LineProcess> farm;
+    Json session = Json::object();
+    if (way_ == kLlmWays[2]) {
+      LFARM_ASSIGN_OR_RETURN(session, session_of(farm));
+    }
+    LFARM_ASSIGN_OR_RETURN(LineProcess peer, start_peer(peer_way, std::move(session)));
     peer.allow(options_.timeout_s * 1000);
     LFARM_ASSIGN_OR_RETURN(Json ready, read_json(peer));
     shape_ = ready.value("shape", "");
@@ -112,7 +138,7 @@ class Way {
 
   // The exported programs come from the peer; lfarm itself needs no Python.
   Status alone() {
-    LFARM_ASSIGN_OR_RETURN(LineProcess peer, start_peer("export"));
+    LFARM_ASSIGN_OR_RETURN(LineProcess peer, start_peer("export", Json::object()));
     peer.allow(options_.timeout_s * 1000);
     LFARM_ASSIGN_OR_RETURN(Json ready, read_json(peer));
     shape_ = ready.value("shape", "");

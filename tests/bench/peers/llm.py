@@ -215,8 +215,8 @@ class Exported:
 
     def program(self, width, dynamic):
         torch = self.torch
-        example = {"input_ids": torch.ones(1, width, dtype=torch.long),
-                   "cache_position": torch.arange(width)}
+        example = {"input_ids": torch.ones(1, width, dtype=torch.long, device=SPEC["device"]),
+                   "cache_position": torch.arange(width, device=SPEC["device"])}
         shapes = None
         if dynamic:
             tokens = torch.export.Dim("tokens", min=2, max=self.longest)

@@ -97,6 +97,29 @@ TEST_F(LlmTest, LfarmAloneRunsWhatThePeerExported) {
   EXPECT_EQ(rows[1].plan_s, 1.5);
 }
 
+TEST_F(LlmTest, APeerOfLfarmIsGivenAFarmUnlessItHasOne) {
+  // Says which farm it was told.
+  options_.python = {"sh", program("python", R"sh(
+    farm=$(printf %s "$3" | sed 's/.*"farm":"\([^"]*\)".*/\1/')
+    echo "{\"error\":\"asked $farm\"}")sh")};
+  options_.lfarm = program("lfarm", R"sh(
+    [ "$1 $2 $4 $5" = "up --state --device cpu" ] || exit 5
+    echo "farm at tcp://127.0.0.1:4711"; sleep 60)sh");
+  std::vector<LlmRow> rows = measure_way(options_, "qwen3_4b", "torch.compile+lfarm", 0, folder_);
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0].error, "asked tcp://127.0.0.1:4711");
+  options_.session = R"({"farm":"tcp://host:7171"})";
+  options_.lfarm = program("lfarm", "exit 5");
+  rows = measure_way(options_, "qwen3_4b", "torch.compile+lfarm", 0, folder_);
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0].error, "asked tcp://host:7171");
+  options_.session.clear();
+  options_.lfarm = program("lfarm", "echo no room >&2; exit 1");
+  rows = measure_way(options_, "qwen3_4b", "torch.compile+lfarm", 0, folder_);
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_NE(rows[0].error.find("no room"), std::string::npos) << rows[0].error;
+}
+
 TEST_F(LlmTest, RunsAreKept) {
   LlmRun run = begin_run("quick", "cpu");
   run.rows.push_back({"llama3_8b", "eager", "full", 16, 0, {1, 2}, {3, 5}, 0, 4, ""});
