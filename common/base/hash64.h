@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string_view>
 
 #include "common/base/bytes.h"
@@ -11,6 +12,21 @@ namespace common {
 // XXH3 of the bytes; the same on every platform, so it may be stored against accidental damage.
 uint64_t hash64(ByteView bytes);
 inline uint64_t hash64(std::string_view text) { return hash64(as_bytes(text)); }
+
+// The same of bytes that come in pieces.
+class Hasher64 {
+ public:
+  Hasher64();
+  ~Hasher64();
+  Hasher64(const Hasher64&) = delete;
+  Hasher64& operator=(const Hasher64&) = delete;
+  void add(ByteView bytes);
+  uint64_t finish() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
 
 // splitmix64 finaliser: a bijection whose output bits all depend on all input bits.
 constexpr uint64_t mix64(uint64_t x) {

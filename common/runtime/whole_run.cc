@@ -29,7 +29,7 @@ void perturb(HostTensor& tensor, uint64_t seed) {
 }  // namespace
 
 Result<std::vector<HostTensor>> bind_inputs(Executor& executor, std::span<const HostTensor> inputs,
-                                            bool kept) {
+                                            bool kept, ResidentWeights* resident) {
   std::vector<HostTensor> user;
   for (size_t i = 0; i < inputs.size(); ++i) {
     int position = static_cast<int>(i);
@@ -38,7 +38,13 @@ Result<std::vector<HostTensor>> bind_inputs(Executor& executor, std::span<const 
         user.push_back(inputs[i]);
         break;
       case InputKind::kWeight:
-        if (!kept) LFARM_RETURN_IF_ERROR(executor.bind_weight(position, inputs[i]));
+        if (kept) break;
+        if (resident == nullptr || executor.device().uses_host_memory()) {
+          LFARM_RETURN_IF_ERROR(executor.bind_weight(position, inputs[i]));
+        } else {
+          LFARM_ASSIGN_OR_RETURN(TensorRef weight, resident->find(executor.device(), inputs[i]));
+          LFARM_RETURN_IF_ERROR(executor.bind_weight(position, weight));
+        }
         break;
       case InputKind::kState:
         LFARM_RETURN_IF_ERROR(executor.set_state(position, inputs[i]));

@@ -9,15 +9,17 @@
 #include "common/ir/hlir/graph.h"
 #include "common/plan/plan.h"
 #include "common/runtime/executor/executor.h"
+#include "common/runtime/executor/resident_weights.h"
 #include "common/runtime/tensor/compare.h"
 #include "common/runtime/tensor/tensor.h"
 
 namespace common {
 
 // Binds weights and states; gives the user inputs. `inputs`: one for each of the plan's. What calls
-// at load made of the weights is made again, unless they are `kept`: bound already.
+// at load made of the weights is made again, unless they are `kept`: bound already. Weights of
+// `resident`, unless it is null, are used where they lie, and outlive the executor.
 Result<std::vector<HostTensor>> bind_inputs(Executor& executor, std::span<const HostTensor> inputs,
-                                            bool kept = false);
+                                            bool kept = false, ResidentWeights* resident = nullptr);
 // The run's outputs in the graph's order, new contents of states included.
 Result<std::vector<HostTensor>> outputs_in_order(Executor& executor, RunOutputs& run);
 // What a plain lowering gives for inputs perturbed in their last place (see verify_again), and with

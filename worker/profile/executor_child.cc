@@ -182,7 +182,10 @@ class ExecutorChild {
     int count = static_cast<int>(std::max(1u, threads));
     auto found = devices_.find(count);
     if (found != devices_.end()) return found->second.get();
-    if (devices_.size() >= kDevicesMax) devices_.clear();
+    if (devices_.size() >= kDevicesMax) {
+      verifier_.forget_residents();
+      devices_.clear();
+    }
     LFARM_ASSIGN_OR_RETURN(std::unique_ptr<common::Device> opened, source_.open(count));
     return (devices_[count] = std::move(opened)).get();
   }
@@ -277,19 +280,19 @@ class ExecutorChild {
   }
 
   // Binds inputs `s`; the executor has those before.
-  static Result<std::vector<common::HostTensor>> bind(common::Executor& executor,
-                                                      const Graph& graph, const SizedInputs& inputs,
-                                                      size_t s) {
+  Result<std::vector<common::HostTensor>> bind(const ProfileRequest& request,
+                                               common::Executor& executor, const Graph& graph,
+                                               const SizedInputs& inputs, size_t s) {
     bool kept = s > 0 && has_same_weights(graph, inputs[s - 1], inputs[s]);
-    return common::bind_inputs(executor, inputs[s], kept);
+    return verifier_.bind(executor, request.graph, request.verify, inputs[s], kept);
   }
 
-  static Result<Measurement> measure_sizes(const ProfileRequest& request, const Graph& graph,
-                                           const SizedInputs& inputs, common::Executor& executor) {
+  Result<Measurement> measure_sizes(const ProfileRequest& request, const Graph& graph,
+                                    const SizedInputs& inputs, common::Executor& executor) {
     const std::vector<double> weights = weights_of(request);
     std::vector<Measurement> all;
     for (size_t s = 0; s < inputs.size(); ++s) {
-      LFARM_ASSIGN_OR_RETURN(auto user, bind(executor, graph, inputs, s));
+      LFARM_ASSIGN_OR_RETURN(auto user, bind(request, executor, graph, inputs, s));
       auto options = options_at(request.measure, weights[s], inputs.size());
       LFARM_ASSIGN_OR_RETURN(Measurement one, measure(executor, user, options));
       all.push_back(std::move(one));
@@ -297,16 +300,16 @@ class ExecutorChild {
     return weighted_mean(all, weights);
   }
 
-  static Result<Comparison> compare_sizes(
-      const ProfileRequest& request, const Graph& graph, const SizedInputs& inputs,
-      const std::vector<std::unique_ptr<common::Executor>>& rivals) {
+  Result<Comparison> compare_sizes(const ProfileRequest& request, const Graph& graph,
+                                   const SizedInputs& inputs,
+                                   const std::vector<std::unique_ptr<common::Executor>>& rivals) {
     const std::vector<double> weights = weights_of(request);
     std::vector<Comparison> all;
     for (size_t s = 0; s < inputs.size(); ++s) {
       SizedInputs user;
       std::vector<Loaded> programs;
       for (const auto& rival : rivals) {
-        LFARM_ASSIGN_OR_RETURN(auto bound, bind(*rival, graph, inputs, s));
+        LFARM_ASSIGN_OR_RETURN(auto bound, bind(request, *rival, graph, inputs, s));
         user.push_back(std::move(bound));
       }
       for (size_t k = 0; k < rivals.size(); ++k) programs.push_back({rivals[k].get(), user[k]});

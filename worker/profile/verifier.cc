@@ -31,6 +31,9 @@ constexpr struct {
                     {InputPattern::kLarge, "large values"},
                     {InputPattern::kNegative, "negative values"}};
 
+// Uses of families, of which a candidate makes a dozen or two.
+constexpr uint64_t kRecentUses = 2'000;
+
 size_t bytes_of(const std::vector<HostTensor>& tensors) {
   size_t total = 0;
   for (const HostTensor& tensor : tensors) total += tensor.bytes().size();
@@ -78,6 +81,8 @@ struct Verifier::Reference {
 struct Verifier::Family {
   Digest graph;
   common::SharedWeights weights;
+  common::ResidentWeights resident;
+  uint64_t last_use = 0;  // of all uses of families
   std::list<std::shared_ptr<Reference>> cases;
 
   std::shared_ptr<Reference> find(const Digest& key) const {
@@ -155,7 +160,26 @@ Verifier::Family& Verifier::family_of(const Digest& digest, uint64_t weight_seed
   } else {
     cache_.splice(cache_.begin(), cache_, known);
   }
+  cache_.front()->last_use = ++uses_;
   return *cache_.front();
+}
+
+void Verifier::make_room_beside(const Family& family) {
+  auto is_recent = [&](const Family& each) { return uses_ - each.last_use < kRecentUses; };
+  // A whole model is judged between its regions, and takes long to make again.
+  const Family* largest = &family;
+  size_t total = 0;
+  for (const auto& each : cache_) {
+    total += each->bytes();
+    if (is_recent(*each) && each->bytes() > largest->bytes()) largest = each.get();
+  }
+  size_t others = total - largest->bytes();
+  for (auto each = cache_.end(); others > cache_bytes_max_ && each != cache_.begin();) {
+    --each;
+    if (each->get() == &family || each->get() == largest) continue;
+    others -= (*each)->bytes();
+    each = cache_.erase(each);
+  }
 }
 
 Result<std::shared_ptr<Verifier::Reference>> Verifier::reference(const Digest& digest,
@@ -177,28 +201,29 @@ Result<std::shared_ptr<Verifier::Reference>> Verifier::reference(const Digest& d
   made->is_usual = which.pattern == InputPattern::kNormal;
   LFARM_ASSIGN_OR_RETURN(made->outputs, common::reference_outputs(graph, made->inputs));
   family.cases.push_back(made);
-  size_t others = 0;
-  for (const auto& each : cache_) others += each.get() == &family ? 0 : each->bytes();
-  while (others > cache_bytes_max_ && cache_.size() > 1) {
-    others -= cache_.back()->bytes();
-    cache_.pop_back();
-  }
+  make_room_beside(family);
   while (family.bytes_of_cases() > cache_bytes_max_ && family.cases.size() > 1) {
     family.cases.pop_front();
   }
   return made;
 }
 
-Status Verifier::check_case(const Graph& graph, Reference& reference, bool kept, Executor& executor,
+Status Verifier::check_guards(Executor& executor, common::Guards which) {
+  Status guards = executor.check_guards(which);
+  memory_damaged_ = memory_damaged_ || !guards.ok();
+  return guards;
+}
+
+Status Verifier::check_case(const Graph& graph, Reference& reference,
+                            common::ResidentWeights& resident, bool kept, Executor& executor,
                             Verdict& verdict) {
-  LFARM_ASSIGN_OR_RETURN(auto user, common::bind_inputs(executor, reference.inputs, kept));
+  LFARM_ASSIGN_OR_RETURN(auto user,
+                         common::bind_inputs(executor, reference.inputs, kept, &resident));
   if (observer_) observer_(true);
   auto run = executor.run(user);
   if (observer_) observer_(false);
   if (!run.ok()) return run.error();
-  Status guards = executor.check_guards();
-  memory_damaged_ = !guards.ok();
-  if (!guards.ok()) return guards.error();
+  LFARM_RETURN_IF_ERROR(check_guards(executor, common::Guards::kRun));
   LFARM_ASSIGN_OR_RETURN(auto outputs, common::outputs_in_order(executor, *run));
   auto judged = common::judge_outputs(graph, reference.inputs, outputs, reference.is_usual,
                                       reference.outputs);
@@ -207,10 +232,8 @@ Status Verifier::check_case(const Graph& graph, Reference& reference, bool kept,
   return {};
 }
 
-Result<Verdict> Verifier::verify(const Digest& digest, const Graph& graph, Executor& executor,
-                                 const VerifyOptions& options) {
-  Verdict verdict;
-  memory_damaged_ = false;
+Status Verifier::check_cases(const Digest& digest, const Graph& graph, Executor& executor,
+                             const VerifyOptions& options, Verdict& verdict) {
   std::shared_ptr<Reference> last;
   common::SteadyClock clock;
   int64_t spent_ns = 0;
@@ -224,17 +247,45 @@ Result<Verdict> Verifier::verify(const Digest& digest, const Graph& graph, Execu
     LFARM_ASSIGN_OR_RETURN(auto expected, reference(digest, graph, which));
     spent_ns += clock.now_ns() - start_ns;
     bool kept = last && has_same_weights(graph, last->inputs, expected->inputs);
+    // Weights that others take the place of are looked at for the last time.
+    if (last && !kept) LFARM_RETURN_IF_ERROR(check_guards(executor, common::Guards::kAll));
     last = expected;
     const size_t draws = expected->outputs.draws.size();
     start_ns = clock.now_ns();
-    Status status = check_case(graph, *expected, kept, executor, verdict);
+    Family& family = family_of(digest, which.weight_seed);
+    Status status = check_case(graph, *expected, family.resident, kept, executor, verdict);
     // Draws of rounding are references, too, made when a comparison asks for them.
     if (expected->outputs.draws.size() > draws) spent_ns += clock.now_ns() - start_ns;
     if (!status.ok()) {
       return Error{status.error().code, cat(which.name, ": ", status.error().message)};
     }
   }
+  return {};
+}
+
+Result<Verdict> Verifier::verify(const Digest& digest, const Graph& graph, Executor& executor,
+                                 const VerifyOptions& options) {
+  Verdict verdict;
+  memory_damaged_ = false;
+  Status checked = check_cases(digest, graph, executor, options, verdict);
+  // Also where another case fails, because later candidates use the same weights.
+  const bool is_candidates = checked.ok() || checked.error().code == common::Code::kVerification;
+  Status guards =
+      is_candidates && !memory_damaged_ ? check_guards(executor, common::Guards::kAll) : Status();
+  if (!checked.ok()) return checked.error();
+  if (!guards.ok()) return guards.error();
   return verdict;
+}
+
+Result<std::vector<HostTensor>> Verifier::bind(Executor& executor, const Digest& digest,
+                                               const VerifyOptions& options,
+                                               const std::vector<HostTensor>& inputs, bool kept) {
+  return common::bind_inputs(executor, inputs, kept,
+                             &family_of(digest, first_seed(options)).resident);
+}
+
+void Verifier::forget_residents() {
+  for (const auto& family : cache_) family->resident = {};
 }
 
 Result<std::vector<HostTensor>> Verifier::inputs_at(const Digest& digest, const Graph& graph,
@@ -259,7 +310,8 @@ Status Verifier::check_first_case(const Digest& digest, const Graph& graph, Exec
   LFARM_ASSIGN_OR_RETURN(auto expected, reference(digest, graph, all[0]));
   Verdict verdict;
   bool kept = has_same_weights(graph, bound, expected->inputs);
-  Status status = check_case(graph, *expected, kept, executor, verdict);
+  Family& family = family_of(digest, first_seed(options));
+  Status status = check_case(graph, *expected, family.resident, kept, executor, verdict);
   if (status.ok()) return status;
   return Error{status.error().code, cat("after measuring: ", status.error().message)};
 }

@@ -13,6 +13,7 @@
 #include "common/base/result.h"
 #include "common/ir/hlir/graph.h"
 #include "common/runtime/executor/executor.h"
+#include "common/runtime/executor/resident_weights.h"
 #include "common/runtime/tensor/compare.h"
 #include "common/runtime/tensor/synthetic.h"
 #include "common/wire/task.h"
@@ -34,7 +35,8 @@ struct Verdict {
 class Verifier {
  public:
   // `cache_bytes_max`: inputs and reference results kept of a graph, without its weights, and of
-  // all other graphs, with theirs; the newest case stays whatever its size.
+  // all graphs beside the largest that is in use, with theirs; the newest case stays whatever its
+  // size.
   explicit Verifier(size_t cache_bytes_max) : cache_bytes_max_(cache_bytes_max) {}
 
   // Called with true before code of the candidate runs and with false after it.
@@ -56,6 +58,14 @@ class Verifier {
                                                             const common::Graph& graph,
                                                             const common::VerifyOptions& options,
                                                             const std::vector<int64_t>& sizes);
+  // Gives an executor these inputs of inputs_at() and returns the user's. `kept`: it has the
+  // weights.
+  common::Result<std::vector<common::HostTensor>> bind(
+      common::Executor& executor, const common::Digest& digest,
+      const common::VerifyOptions& options, const std::vector<common::HostTensor>& inputs,
+      bool kept);
+  // Before a device goes whose executors were given weights.
+  void forget_residents();
   // Runs and compares the first case alone, on an executor with `bound` inputs, which keeps their
   // weights where the case has the same.
   common::Status check_first_case(const common::Digest& digest, const common::Graph& graph,
@@ -78,12 +88,22 @@ class Verifier {
   common::Result<std::shared_ptr<Reference>> reference(const common::Digest& digest,
                                                        const common::Graph& graph,
                                                        const Case& which);
-  // `kept`: the executor has the reference's weights.
-  common::Status check_case(const common::Graph& graph, Reference& reference, bool kept,
+  common::Status check_cases(const common::Digest& digest, const common::Graph& graph,
+                             common::Executor& executor, const common::VerifyOptions& options,
+                             Verdict& verdict);
+  // `kept`: the executor has the reference's weights, which are of `resident`.
+  common::Status check_case(const common::Graph& graph, Reference& reference,
+                            common::ResidentWeights& resident, bool kept,
                             common::Executor& executor, Verdict& verdict);
+  // Remembers damage, if that is what is wrong.
+  common::Status check_guards(common::Executor& executor, common::Guards which);
+
+  // Forgets what was not used for long; `family` is in use.
+  void make_room_beside(const Family& family);
 
   size_t cache_bytes_max_;
   Families cache_;  // newest first
+  uint64_t uses_ = 0;
   std::function<void(bool)> observer_;
   bool memory_damaged_ = false;
 };

@@ -113,6 +113,7 @@ Executor::~Executor() {
 }
 const Plan& Executor::plan() const { return state_->loaded.plan; }
 const Device& Executor::device() const { return *state_->device; }
+Device& Executor::device() { return *state_->device; }
 
 Result<std::unique_ptr<Executor>> Executor::load(const Plan& plan, const ObjectSource& objects,
                                                  Device& device, const ExecutorOptions& options) {
@@ -198,28 +199,33 @@ Status Executor::set_state(int position, const TensorRef& state) {
 }
 
 Status Executor::take_states(Executor& from) {
+  for (size_t i = 0; i < state_->inputs.size(); ++i) {
+    if (state_->plan().inputs[i].kind != InputKind::kState) continue;
+    LFARM_RETURN_IF_ERROR(take_state(static_cast<int>(i), from, static_cast<int>(i)));
+  }
+  return {};
+}
+
+Status Executor::take_state(int position, Executor& from, int their_position) {
   State& s = *state_;
   State& other = *from.state_;
-  // Graphs of the other's go on with the states where they are.
-  s.shared.is_captured = s.shared.is_captured || other.shared.is_captured;
-  for (size_t i = 0; i < s.inputs.size(); ++i) {
-    if (s.plan().inputs[i].kind != InputKind::kState) continue;
-    auto position = static_cast<int>(i);
-    LFARM_RETURN_IF_ERROR(other.check_position(position, InputKind::kState));
-    InputSlot& theirs = other.inputs[i];
-    if (!theirs.bound || s.device != other.device || s.band != other.band) {
-      return invalid_input(cat(input_text(s.plan(), position), " cannot be taken over"));
-    }
-    DType dtype = other.plan().inputs[i].dtype;
-    LFARM_RETURN_IF_ERROR(s.check_type(position, dtype, theirs.sizes));
-    InputSlot& slot = s.inputs[i];
-    s.set_sizes(slot, theirs.sizes);
-    std::swap(slot.memory, theirs.memory);
-    slot.bound = true;
-    theirs.bound = false;
-    s.external.inputs[i] = slot.memory.data();
-    other.external.inputs[i] = theirs.memory.data();
+  LFARM_RETURN_IF_ERROR(s.check_position(position, InputKind::kState));
+  LFARM_RETURN_IF_ERROR(other.check_position(their_position, InputKind::kState));
+  InputSlot& slot = s.inputs[at(position)];
+  InputSlot& theirs = other.inputs[at(their_position)];
+  if (!theirs.bound || s.device != other.device || s.band != other.band) {
+    return invalid_input(cat(input_text(s.plan(), position), " cannot be taken over"));
   }
+  DType dtype = other.plan().inputs[at(their_position)].dtype;
+  LFARM_RETURN_IF_ERROR(s.check_type(position, dtype, theirs.sizes));
+  // Graphs of the other's go on with the state where it is.
+  s.shared.is_captured = s.shared.is_captured || other.shared.is_captured;
+  s.set_sizes(slot, theirs.sizes);
+  std::swap(slot.memory, theirs.memory);
+  slot.bound = true;
+  theirs.bound = false;
+  s.external.inputs[at(position)] = slot.memory.data();
+  other.external.inputs[at(their_position)] = theirs.memory.data();
   return {};
 }
 
@@ -337,8 +343,15 @@ std::vector<CallFacts> Executor::call_facts() const {
   return all;
 }
 
-Status Executor::check_guards() {
+Status Executor::check_guards(Guards which) {
   State& s = *state_;
+  MemoryHasher hasher(*s.device);
+  auto check_content = [&](const std::string& name, const GuardedMemory& memory, uint64_t expected,
+                           const char* what) -> Status {
+    LFARM_ASSIGN_OR_RETURN(uint64_t hash, hasher.hash(memory.data(), memory.size()));
+    if (hash == expected) return {};
+    return Error{Code::kVerification, cat(name, " was written by ", what, ", which only reads it")};
+  };
   if (!s.options.guard || s.bound.last == nullptr) return {};
   for (size_t i = 0; i < s.inputs.size(); ++i) {
     InputSlot& slot = s.inputs[i];
@@ -346,12 +359,10 @@ Status Executor::check_guards() {
     std::string name = input_text(s.plan(), static_cast<int>(i));
     LFARM_RETURN_IF_ERROR(slot.memory.check(*s.device, name));
     LFARM_RETURN_IF_ERROR(slot.next.check(*s.device, name));
-    if (s.plan().inputs[i].kind == InputKind::kState) continue;
-    LFARM_ASSIGN_OR_RETURN(uint64_t hash,
-                           hash_memory(*s.device, slot.memory.data(), slot.memory.size()));
-    if (hash != slot.hash) {
-      return Error{Code::kVerification, cat(name, " was written by the plan, which only reads it")};
-    }
+    const InputKind kind = s.plan().inputs[i].kind;
+    const bool is_left = kind == InputKind::kWeight && which == Guards::kRun;
+    if (kind == InputKind::kState || is_left) continue;
+    LFARM_RETURN_IF_ERROR(check_content(name, slot.memory, slot.hash, "the plan"));
   }
   for (size_t o = 0; o < s.outputs.size(); ++o) {
     LFARM_RETURN_IF_ERROR(s.outputs[o].staged.check(*s.device, cat("output ", o)));
@@ -360,11 +371,8 @@ Status Executor::check_guards() {
   for (const KeptSlot& slot : s.kept) {
     std::string name = cat("what the plan keeps in buffer ", slot.buffer);
     LFARM_RETURN_IF_ERROR(slot.memory.check(*s.device, name));
-    LFARM_ASSIGN_OR_RETURN(uint64_t hash,
-                           hash_memory(*s.device, slot.memory.data(), slot.memory.size()));
-    if (hash != slot.hash) {
-      return Error{Code::kVerification, cat(name, " was written by a run, which only reads it")};
-    }
+    if (which == Guards::kRun) continue;
+    LFARM_RETURN_IF_ERROR(check_content(name, slot.memory, slot.hash, "a run"));
   }
   return s.bound.last->check_bands(*s.device, s.shared);
 }

@@ -22,11 +22,14 @@ inline constexpr size_t kGuardBand = 4096;
 
 class ArenaPool;
 
+// What check_guards() looks at: kRun leaves out the contents of weights and of what was prepared.
+enum class Guards : uint8_t { kRun, kAll };
+
 struct ExecutorOptions {
   // For candidates that nobody trusts yet. Every buffer lies in memory of its own between guard
   // bands, outputs and temporaries are filled with a pattern before each run (NaN for floats), and
   // check_guards() tells what was written where it must not be. Inputs are copied, and weights but
-  // those that lie between bands of at least kGuardBand already.
+  // those that lie in the device's memory between bands of at least kGuardBand already.
   bool guard = false;
   // Waits for each call, so that an error that a device reports late names the call that made it.
   bool one_by_one = false;
@@ -49,7 +52,8 @@ struct TensorRef {
   std::byte* data = nullptr;
   size_t bytes = 0;
   bool on_device = false;
-  size_t band = 0;  // around it, see HostTensor::banded()
+  size_t band = 0;                              // around it, see HostTensor::banded()
+  std::optional<uint64_t> hash = std::nullopt;  // hash64() of the content, where somebody knows it
 };
 TensorRef ref_of(const HostTensor& tensor);
 
@@ -111,6 +115,7 @@ class Executor {
 
   const Plan& plan() const;
   const Device& device() const;
+  Device& device();
 
   // Gives the weight at input `position` its content, before the first run. Memory that the device
   // can use as it lies (host memory at a multiple of kBufferAlignment) is used in place: owned
@@ -127,6 +132,9 @@ class Executor {
   // Takes over all states of an executor of the same model on the same device, whose own are
   // undefined from then on. Nothing is copied.
   Status take_states(Executor& from);
+  // The same for the state at input `position` alone, from the one at `their_position` of another
+  // model's. kInvalidInput, and both are as before, where type, sizes or device differ.
+  Status take_state(int position, Executor& from, int their_position);
   // A copy of the state as the last run left it.
   Result<HostTensor> state(int position);
 
@@ -187,8 +195,9 @@ class Executor {
   std::vector<CallFacts> call_facts() const;
 
   // With ExecutorOptions::guard, after a run: kVerification naming the buffer when anything was
-  // written outside the buffers or into an input. Success without the option.
-  Status check_guards();
+  // written outside the buffers or into an input. Success without the option. What stays from run
+  // to run may be as large as memory: several runs are looked at by kRun, and the last one by kAll.
+  Status check_guards(Guards which = Guards::kAll);
 
  private:
   struct State;

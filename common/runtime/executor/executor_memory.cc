@@ -9,6 +9,9 @@
 namespace common {
 namespace {
 
+// Of device memory that is hashed, on its way through the host's.
+constexpr size_t kPieceBytes = size_t{8} << 20;
+
 // The position of the first byte that is not of the pattern, or `bytes`.
 Result<size_t> first_damage(Device& device, const std::byte* data, size_t bytes) {
   Bytes host(bytes);
@@ -56,11 +59,25 @@ Status GuardedMemory::check(Device& device, const std::string& name) const {
   return {};
 }
 
-Result<uint64_t> hash_memory(Device& device, const std::byte* data, size_t bytes) {
-  if (device.uses_host_memory()) return hash64(ByteView{data, bytes});
-  Bytes host(bytes);
-  LFARM_RETURN_IF_ERROR(device.copy_out(host, data));
-  return hash64(host);
+Result<uint64_t> MemoryHasher::hash(const std::byte* data, size_t bytes) {
+  if (device_.uses_host_memory() || bytes == 0) return hash64(ByteView{data, bytes});
+  if (!host_) {
+    LFARM_ASSIGN_OR_RETURN(host_, device_.allocate_host(2 * kPieceBytes));
+  }
+  Hasher64 hasher;
+  // A piece is hashed while the next one comes.
+  LFARM_RETURN_IF_ERROR(device_.copy_out_later(host_.get(), data, std::min(bytes, kPieceBytes)));
+  for (size_t at = 0, half = 0; at < bytes; at += kPieceBytes, half = 1 - half) {
+    const size_t size = std::min(kPieceBytes, bytes - at), next = at + size;
+    LFARM_RETURN_IF_ERROR(device_.synchronise());
+    if (next < bytes) {
+      LFARM_RETURN_IF_ERROR(device_.copy_out_later(host_.get() + (1 - half) * kPieceBytes,
+                                                   data + next,
+                                                   std::min(kPieceBytes, bytes - next)));
+    }
+    hasher.add({host_.get() + half * kPieceBytes, size});
+  }
+  return hasher.finish();
 }
 
 }  // namespace common

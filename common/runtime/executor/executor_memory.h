@@ -1,6 +1,7 @@
 // Memory with guard bands on both sides, so that writes beyond a buffer's ends are seen.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -41,7 +42,15 @@ class GuardedMemory {
   size_t band_ = 0;
 };
 
-// A hash of device memory, to notice that it changed.
-Result<uint64_t> hash_memory(Device& device, const std::byte* data, size_t bytes);
+// hash64() of device memory, to notice that it changed.
+class MemoryHasher {
+ public:
+  explicit MemoryHasher(Device& device) : device_(device) {}
+  Result<uint64_t> hash(const std::byte* data, size_t bytes);
+
+ private:
+  Device& device_;
+  std::shared_ptr<std::byte[]> host_;  // what comes from a device with memory of its own
+};
 
 }  // namespace common

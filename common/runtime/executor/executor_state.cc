@@ -90,8 +90,8 @@ bool Executor::State::is_usable(const TensorRef& tensor) const {
 }
 
 bool Executor::State::has_bands(const TensorRef& tensor) const {
-  return options.guard && device->uses_host_memory() && !tensor.on_device && tensor.band >= band &&
-         is_aligned(tensor.data);
+  const bool is_there = tensor.on_device != device->uses_host_memory();
+  return options.guard && is_there && tensor.band >= band && is_aligned(tensor.data);
 }
 
 Status Executor::State::copy_in(std::byte* to, const TensorRef& tensor) {
@@ -108,7 +108,8 @@ Result<GuardedMemory> Executor::State::copy_of(const TensorRef& tensor) {
 }
 
 Result<uint64_t> Executor::State::hash_of(const TensorRef& tensor) const {
-  if (tensor.on_device) return hash_memory(*device, tensor.data, tensor.bytes);
+  if (tensor.hash) return *tensor.hash;
+  if (tensor.on_device) return MemoryHasher(*device).hash(tensor.data, tensor.bytes);
   return hash64(ByteView{tensor.data, tensor.bytes});
 }
 
@@ -312,8 +313,9 @@ Status Executor::State::run_at_load() {
   LFARM_RETURN_IF_ERROR(device->synchronise());
   if (!options.guard) return {};
   LFARM_RETURN_IF_ERROR(calls->check_bands(*device, memory));
+  MemoryHasher hasher(*device);
   for (KeptSlot& slot : kept) {
-    LFARM_ASSIGN_OR_RETURN(slot.hash, hash_memory(*device, slot.memory.data(), slot.memory.size()));
+    LFARM_ASSIGN_OR_RETURN(slot.hash, hasher.hash(slot.memory.data(), slot.memory.size()));
   }
   return {};
 }
