@@ -1,6 +1,7 @@
 #include "clients/generate/sampler.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -29,6 +30,24 @@ std::vector<int64_t> most_probable(std::span<const float> logits, int64_t top_k)
   return tokens;
 }
 
+// The first of the greatest, whatever NaN lies among them; 0 where all are NaN.
+int64_t greatest_of(std::span<const float> logits) {
+  // Lanes of their own, which the compiler keeps in vectors: a maximum alone is a chain.
+  constexpr size_t kLanes = 32;
+  std::array<float, kLanes> best;
+  best.fill(-std::numeric_limits<float>::infinity());
+  size_t k = 0;
+  for (; k + kLanes <= logits.size(); k += kLanes) {
+    for (size_t lane = 0; lane < kLanes; ++lane) {
+      best[lane] = logits[k + lane] > best[lane] ? logits[k + lane] : best[lane];
+    }
+  }
+  float greatest = *std::max_element(best.begin(), best.end());
+  for (; k < logits.size(); ++k) greatest = logits[k] > greatest ? logits[k] : greatest;
+  auto found = std::find(logits.begin(), logits.end(), greatest);
+  return found == logits.end() ? 0 : found - logits.begin();
+}
+
 }  // namespace
 
 common::Status check_sampling(const Sampling& sampling) {
@@ -47,10 +66,7 @@ common::Status check_sampling(const Sampling& sampling) {
 
 int64_t choose_token(std::span<const float> logits, const Sampling& sampling, uint64_t sequence,
                      uint64_t position) {
-  if (sampling.temperature == 0) {
-    auto best = std::min_element(logits.begin(), logits.end(), is_before);
-    return best - logits.begin();
-  }
+  if (sampling.temperature == 0) return greatest_of(logits);
   std::vector<int64_t> tokens = most_probable(logits, sampling.top_k);
   double greatest = logits[static_cast<size_t>(tokens.front())];
   std::vector<double> weights;

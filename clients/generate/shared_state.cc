@@ -21,8 +21,8 @@ common::Status SharedState::move(Entry& from, Entry& to) {
     bool is_same = held.kind == common::InputKind::kState && held.dtype == inputs[i].dtype &&
                    held.shape == inputs[i].shape;
     if (!is_same) continue;
-    LFARM_ASSIGN_OR_RETURN(common::HostTensor content, from.instance->state(*source));
-    LFARM_RETURN_IF_ERROR(to.instance->set_state(static_cast<int>(i), content));
+    LFARM_RETURN_IF_ERROR(
+        to.instance->take_state(static_cast<int>(i), *from.instance, static_cast<int>(*source)));
   }
   return {};
 }

@@ -14,9 +14,9 @@ namespace clients {
 // Not thread-safe.
 class SharedState {
  public:
-  // Instances of one `family` are plans of one model for other sizes and hand states over without a
-  // copy. States of two families are matched by name, type and sizes and copied. Returns the
-  // instance's number.
+  // Instances of one `family` are plans of one model for other sizes. States of two families are
+  // matched by name, type and sizes; those without a match stay. Nothing is copied, so all
+  // instances are of one device. Returns the instance's number.
   size_t add(std::unique_ptr<PlanInstance> instance, std::shared_ptr<const Model> model,
              size_t family);
   // The instance, with the state as the last one that was asked for left it.

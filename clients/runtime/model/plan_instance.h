@@ -47,6 +47,10 @@ class PlanInstance final : public Instance {
   common::Status donate(int user_input);
   // Takes over the states of an instance of the same model, which are undefined there from then on.
   common::Status take_states(PlanInstance& from) { return executor_->take_states(*from.executor_); }
+  // The state at one input from that of another model's at `their_input`, see Executor::take_state.
+  common::Status take_state(int input, PlanInstance& from, int their_input) {
+    return executor_->take_state(input, *from.executor_, their_input);
+  }
 
  private:
   PlanInstance(std::shared_ptr<const Model> model, std::shared_ptr<Weights> weights,

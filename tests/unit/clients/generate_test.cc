@@ -31,6 +31,16 @@ TEST(Sampler, GreedyTakesTheFirstGreatest) {
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
   EXPECT_EQ(choose_token(std::vector<float>{1, 5, 5, 2}, {}, 0, 0), 1);
   EXPECT_EQ(choose_token(std::vector<float>{kNan, -3, kNan, -2}, {}, 0, 0), 3);
+  constexpr float kLeast = -std::numeric_limits<float>::infinity();
+  EXPECT_EQ(choose_token(std::vector<float>{kNan, kLeast, kLeast}, {}, 0, 0), 1);
+  EXPECT_EQ(choose_token(std::vector<float>(70, kNan), {}, 0, 0), 0);
+  // Wherever it lies in a long row, and whatever else does.
+  for (size_t place = 0; place < 150; ++place) {
+    std::vector<float> logits(150, -2);
+    for (size_t k = place; k < logits.size(); k += 37) logits[k] = 4;
+    for (size_t k = 5; k < logits.size(); k += 11) logits[k] = k == place ? 4 : kNan;
+    EXPECT_EQ(choose_token(logits, {}, 0, 0), static_cast<int64_t>(place));
+  }
 }
 
 std::map<int64_t, int> counts(const std::vector<float>& logits, const Sampling& sampling,

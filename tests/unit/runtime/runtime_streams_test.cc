@@ -196,9 +196,16 @@ TEST_F(Streams, StatesChangeHandsWithoutCopies) {
   Executor* without = now == one.get() ? other.get() : one.get();
   EXPECT_FALSE(without->state(0).ok());
   EXPECT_FALSE(without->run_on(nullptr, inputs, outputs).ok());
+  // A single one goes to another model's, and not to what is no state or lies elsewhere.
+  EXPECT_FALSE(without->take_state(1, *now, 0).ok());
+  EXPECT_FALSE(without->take_state(0, *now, 1).ok());
+  EXPECT_EQ(now->state(0)->get(1), 16);
+  ASSERT_TRUE(without->take_state(0, *now, 0).ok());
+  EXPECT_EQ(without->state(0)->get(1), 16);
+  EXPECT_FALSE(now->state(0).ok());
   LateDevice elsewhere;
   auto far = load(running_sum("grow", InputKind::kState), elsewhere);
-  EXPECT_FALSE(far->take_states(*now).ok());
+  EXPECT_FALSE(far->take_states(*without).ok());
 }
 
 TEST_F(Streams, TheCpuHasNone) {
