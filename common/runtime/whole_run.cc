@@ -1,5 +1,6 @@
 #include "common/runtime/whole_run.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -26,6 +27,12 @@ void perturb(HostTensor& tensor, uint64_t seed) {
   }
 }
 
+// Others differ from case to case.
+bool has_constant_sizes(const GraphInput& input) {
+  return std::all_of(input.shape.begin(), input.shape.end(),
+                     [](const Expr& size) { return size.is_constant(); });
+}
+
 }  // namespace
 
 Result<std::vector<HostTensor>> bind_inputs(Executor& executor, std::span<const HostTensor> inputs,
@@ -39,7 +46,8 @@ Result<std::vector<HostTensor>> bind_inputs(Executor& executor, std::span<const 
         break;
       case InputKind::kWeight:
         if (kept) break;
-        if (resident == nullptr || executor.device().uses_host_memory()) {
+        if (resident == nullptr || executor.device().uses_host_memory() ||
+            !has_constant_sizes(executor.plan().inputs[i])) {
           LFARM_RETURN_IF_ERROR(executor.bind_weight(position, inputs[i]));
         } else {
           LFARM_ASSIGN_OR_RETURN(TensorRef weight, resident->find(executor.device(), inputs[i]));

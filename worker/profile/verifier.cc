@@ -33,6 +33,8 @@ constexpr struct {
 
 // Uses of families, of which a candidate makes a dozen or two.
 constexpr uint64_t kRecentUses = 2'000;
+// Of a model that stays while its region is judged, the region may be this part.
+constexpr size_t kShareOfRegion = 8;
 
 size_t bytes_of(const std::vector<HostTensor>& tensors) {
   size_t total = 0;
@@ -165,18 +167,21 @@ Verifier::Family& Verifier::family_of(const Digest& digest, uint64_t weight_seed
 }
 
 void Verifier::make_room_beside(const Family& family) {
-  auto is_recent = [&](const Family& each) { return uses_ - each.last_use < kRecentUses; };
   // A whole model is judged between its regions, and takes long to make again.
-  const Family* largest = &family;
+  auto may_stay = [&](const Family& each) {
+    return uses_ - each.last_use < kRecentUses &&
+           family.bytes() <= std::max(cache_bytes_max_, each.bytes() / kShareOfRegion);
+  };
+  const Family* whole = &family;
   size_t total = 0;
   for (const auto& each : cache_) {
     total += each->bytes();
-    if (is_recent(*each) && each->bytes() > largest->bytes()) largest = each.get();
+    if (each->bytes() > whole->bytes() && may_stay(*each)) whole = each.get();
   }
-  size_t others = total - largest->bytes();
+  size_t others = total - whole->bytes();
   for (auto each = cache_.end(); others > cache_bytes_max_ && each != cache_.begin();) {
     --each;
-    if (each->get() == &family || each->get() == largest) continue;
+    if (each->get() == &family || each->get() == whole) continue;
     others -= (*each)->bytes();
     each = cache_.erase(each);
   }

@@ -35,8 +35,8 @@ struct Verdict {
 class Verifier {
  public:
   // `cache_bytes_max`: inputs and reference results kept of a graph, without its weights, and of
-  // all graphs beside the largest that is in use, with theirs; the newest case stays whatever its
-  // size.
+  // all others, with theirs, but of a model whose region this may be. The newest case stays
+  // whatever its size.
   explicit Verifier(size_t cache_bytes_max) : cache_bytes_max_(cache_bytes_max) {}
 
   // Called with true before code of the candidate runs and with false after it.

@@ -473,6 +473,57 @@ TEST(Verifier, WeightsAreBoundOnceForAllCases) {
   EXPECT_FALSE(judge.check_first_case(digest, graph, *executor, {}, inputs).ok());
 }
 
+// A graph out = x * w of so many elements, its plan, and what of it a verifier keeps.
+class JudgedProduct {
+ public:
+  JudgedProduct(common::Device& device, Verifier& judge, int64_t elements)
+      : judge_(judge), digest_(common::digest_of(common::cat("product of ", elements))) {
+    common::GraphBuilder g;
+    auto x = g.input(InputKind::kUser, DType::kFloat32, {elements}, "x");
+    auto w = g.input(InputKind::kWeight, DType::kFloat32, {elements}, "w");
+    g.output(g.binary(common::BinaryOp::kMul, x, w));
+    graph_ = g.finish();
+    object_ = common::compile_object(
+        common::cat("#define F(k) ((float*)b[k])\nKERNEL(mul) { for (int i = 0; i < ", elements,
+                    "; ++i) F(2)[i] = F(0)[i] * F(1)[i]; }"));
+    common::PlanMaker m;
+    int in = m.input({elements}), weight = m.input({elements}, InputKind::kWeight);
+    int out = m.output({elements});
+    m.call(m.kernel("mul"), {in, weight}, {out});
+    common::Plan plan = m.finish(object_);
+    plan.key.target = common::host_cpu_target();
+    auto source = [&](const common::Digest&) -> common::Result<common::ByteView> {
+      return common::ByteView(object_);
+    };
+    executor_ = common::Executor::load(plan, source, device, {.guard = true}).value();
+  }
+  void verify() {
+    auto verdict = judge_.verify(digest_, graph_, *executor_, {});
+    EXPECT_TRUE(verdict.ok()) << verdict.error().message;
+  }
+  common::HostTensor weight() { return judge_.inputs_at(digest_, graph_, {}, {}).value()[1]; }
+
+ private:
+  Verifier& judge_;
+  common::Digest digest_;
+  common::Graph graph_;
+  common::Bytes object_;
+  std::unique_ptr<common::Executor> executor_;
+};
+
+TEST(Verifier, AModelStaysWhileItsRegionsAreJudged) {
+  auto device = common::make_cpu_device();
+  Verifier judge(1);  // byte
+  JudgedProduct whole(*device, judge, 64'000), region(*device, judge, 1'000);
+  JudgedProduct other(*device, judge, 32'000);
+  whole.verify();
+  common::HostTensor first = whole.weight();  // keeps its memory, so that no other has the address
+  region.verify();
+  EXPECT_EQ(whole.weight().data(), first.data());
+  other.verify();
+  EXPECT_NE(whole.weight().data(), first.data());
+}
+
 // Of a large graph a candidate is judged on few inputs, and a finalist on all.
 TEST(Verifier, CandidatesDoNotWaitForAllReferencesOfALargeGraph) {
   constexpr int64_t kElements = 1 << 20;  // whose inputs and references take some milliseconds
