@@ -2,7 +2,7 @@
 # gpu-check.sh [--out DIR] [--quick] [--steps "NAME..."]: what this machine's GPU makes of lfarm.
 #
 # The same script runs in the source tree, on build/, and in the bundle that `make gpu-bundle` packs.
-# Steps: doctor tests cases python sanitizer bench models. None stops the others. Each leaves its log
+# Steps: doctor tests cases python sanitizer bench models llm. None stops the others. Each leaves its log
 # and a JSON line in DIR (gpu-check); DIR/gpu-check.json and DIR/gpu-check.md have all of them.
 # Exit codes: 0 when tests, cases, python and sanitizer are clean, 1 when not, 2 without a usable GPU.
 #
@@ -10,6 +10,8 @@
 # LFARM_MODELS   a folder of graphs for the step models, .pt2 or .pt2.xz: each is searched with
 #                random weights and timed, then run by PyTorch where python3 has it
 # LFARM_BUDGET   candidates for each case (default 2) and each of those graphs (default 32)
+# LFARM_LLM      options of `lfarm-bench llm` for the step llm, such as "--model qwen3_4b" (default: five
+#                models by four ways at full size, where python3 has PyTorch and transformers: hours)
 # LFARM_BUILD    in the source tree, the build folder (default build)
 # LFARM_EMULATED 1: on the emulated GPU of the source tree, with tiny sizes, which --quick asks for
 set -u
@@ -25,7 +27,7 @@ else
   package=$root/clients/python python_tests=$root/tests/python fixtures=$cases/models
   library=$build/lib/liblfarm.so.1
 fi
-out=gpu-check quick="" steps="doctor tests cases python sanitizer bench models"
+out=gpu-check quick="" steps="doctor tests cases python sanitizer bench models llm"
 while [ $# != 0 ]; do
   case $1 in
     --out) out=${2:?--out needs a folder}; shift ;;
@@ -88,7 +90,7 @@ finish() {  # finish CODE
     printf '# gpu-check\n\n%s\n\n' "$(sed -n 's/^\(CUDA device 0\) *found *//p' "$out/doctor.log")"
     printf '| step | name | verdict | seconds | detail |\n|---|---|---|---:|---|\n'
     cat "$out/table"
-    for part in bench torch; do
+    for part in bench torch llm; do
       # Every line is flat. The quotes are Markdown's.
       # shellcheck disable=SC2016
       [ ! -s "$out/$part.jsonl" ] || printf '\n```\n%s\n```\n' "$(sed 's/[{}"]//g; s/,/  /g' "$out/$part.jsonl")"
@@ -278,6 +280,25 @@ run_models() {
   esac
 }
 
+# Language models by eager PyTorch, torch.compile with and without lfarm, and lfarm alone.
+run_llm() {
+  local start=$SECONDS verdict=measured lines errors trouble
+  python3 -c 'import torch, transformers' 2>/dev/null || {
+    result llm llm skipped $start "python3 has no torch with transformers"
+    return
+  }
+  # Options are words.
+  # shellcheck disable=SC2086
+  on_device env PYTHONPATH="$package" LFARM_LIBRARY="$library" LFARM_BIN="$bin" \
+    "$bin/lfarm-bench" llm --device cuda --json --out "$out/llm-runs" ${quick:+--mode quick} \
+    ${LFARM_LLM:-} >"$out/llm.jsonl" 2>"$out/llm.log" || verdict=fail
+  lines=$(grep -c '"prompt_tokens"' "$out/llm.jsonl")
+  errors=$(grep -c '"error"' "$out/llm.jsonl")
+  [ "$lines" -gt "$errors" ] || verdict=fail
+  trouble=$(sed -n 's/.*"error":"\([^"]*\)".*/\1/p' "$out/llm.jsonl" | head -n 1)
+  result llm llm $verdict $start "$lines rows in llm.jsonl${trouble:+, $errors without times: $trouble}"
+}
+
 is_asked tests && run_tests
 if is_asked cases; then
   check_cases bundled_cases "$cases"
@@ -293,4 +314,5 @@ if is_asked models; then
     result models models skipped $SECONDS "LFARM_MODELS names no folder of graphs"
   fi
 fi
+is_asked llm && run_llm
 finish $unclean

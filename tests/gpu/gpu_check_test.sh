@@ -59,6 +59,20 @@ xz -c "$here/../fixtures/models/mlp/model.pt2" >"$work/graphs/mlp.pt2.xz"
 LFARM_MODELS=$work/graphs LFARM_BUDGET=1 run 0 --steps "models"
 reported gpu-check.json '"name":"mlp","verdict":"measured".*lfarm [0-9][0-9.]* us'
 
+# A python3 that has all it is asked for, and measures nothing of the second way.
+cat >"$work/tools/python3" <<'TOOL'
+#!/bin/bash
+[ $# = 3 ] || exit 0
+case $3 in *'"way":"inductor"'*) echo '{"error":"no memory"}'; exit ;; esac
+echo '{"ready":1,"shape":"full"}'
+echo '{"prompt_tokens":128,"ttft_ms":[5],"tpot_ms":[2],"plan_s":0,"peak_mb":1}'
+TOOL
+chmod +x "$work/tools/python3"
+LFARM_LLM="--model qwen3_0.6b --way eager,torch.compile" PATH=$work/tools:$PATH run 0 --steps "llm"
+reported gpu-check.json '"name":"llm","verdict":"measured".*2 rows in llm.jsonl, 1 without times: no memory'
+LFARM_LLM="--model qwen3_0.6b --way torch.compile" PATH=$work/tools:$PATH run 0 --steps "llm"
+reported gpu-check.json '"name":"llm","verdict":"fail"'
+
 unset LFARM_EMULATED
 CUDA_VISIBLE_DEVICES=-1 run 2
 [ "$(wc -l <"$work/log")" = 1 ] || fail "more than one line about what is missing"
