@@ -173,7 +173,7 @@ std::span<const float> Generator::logits_of(size_t sequence) {
   }
   row_.resize(static_cast<size_t>(words));
   const auto* halves = reinterpret_cast<const uint16_t*>(logits_->data());
-  // Element by element a vocabulary takes a millisecond.
+  // get() of each element takes a millisecond for a vocabulary of 150,000 words.
   if (logits_->dtype() == common::DType::kBfloat16) {
     std::transform(halves + first, halves + first + words, row_.begin(),
                    common::float_from_bfloat16);

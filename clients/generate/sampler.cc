@@ -30,9 +30,9 @@ std::vector<int64_t> most_probable(std::span<const float> logits, int64_t top_k)
   return tokens;
 }
 
-// The first of the greatest, whatever NaN lies among them; 0 where all are NaN.
+// The index of the first greatest logit. NaN is ignored; 0 if all are NaN.
 int64_t greatest_of(std::span<const float> logits) {
-  // Lanes of their own, which the compiler keeps in vectors: a maximum alone is a chain.
+  // One maximum for each lane, which the compiler vectorises; a single one is a chain of steps.
   constexpr size_t kLanes = 32;
   std::array<float, kLanes> best;
   best.fill(-std::numeric_limits<float>::infinity());

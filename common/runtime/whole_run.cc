@@ -27,7 +27,7 @@ void perturb(HostTensor& tensor, uint64_t seed) {
   }
 }
 
-// Others differ from case to case.
+// Weights of other sizes are made anew for each case.
 bool has_constant_sizes(const GraphInput& input) {
   return std::all_of(input.shape.begin(), input.shape.end(),
                      [](const Expr& size) { return size.is_constant(); });

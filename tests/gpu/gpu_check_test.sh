@@ -59,7 +59,7 @@ xz -c "$here/../fixtures/models/mlp/model.pt2" >"$work/graphs/mlp.pt2.xz"
 LFARM_MODELS=$work/graphs LFARM_BUDGET=1 run 0 --steps "models"
 reported gpu-check.json '"name":"mlp","verdict":"measured".*lfarm [0-9][0-9.]* us'
 
-# A python3 that has all it is asked for, and measures nothing of the second way.
+# A python3 that imports everything; of the ways, torch.compile ends with an error.
 cat >"$work/tools/python3" <<'TOOL'
 #!/bin/bash
 [ $# = 3 ] || exit 0

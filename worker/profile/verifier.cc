@@ -31,9 +31,9 @@ constexpr struct {
                     {InputPattern::kLarge, "large values"},
                     {InputPattern::kNegative, "negative values"}};
 
-// Uses of families, of which a candidate makes a dozen or two.
+// Calls of family_of(); verifying a candidate makes some twenty.
 constexpr uint64_t kRecentUses = 2'000;
-// Of a model that stays while its region is judged, the region may be this part.
+// A graph of at most an eighth of a cached model's bytes is taken for a region of it.
 constexpr size_t kShareOfRegion = 8;
 
 size_t bytes_of(const std::vector<HostTensor>& tensors) {
@@ -167,7 +167,8 @@ Verifier::Family& Verifier::family_of(const Digest& digest, uint64_t weight_seed
 }
 
 void Verifier::make_room_beside(const Family& family) {
-  // A whole model is judged between its regions, and takes long to make again.
+  // Candidates for a whole model and for its regions come in turn, and the model's weights and
+  // references take seconds to make again: the model stays while its regions are verified.
   auto may_stay = [&](const Family& each) {
     return uses_ - each.last_use < kRecentUses &&
            family.bytes() <= std::max(cache_bytes_max_, each.bytes() / kShareOfRegion);
@@ -252,7 +253,7 @@ Status Verifier::check_cases(const Digest& digest, const Graph& graph, Executor&
     LFARM_ASSIGN_OR_RETURN(auto expected, reference(digest, graph, which));
     spent_ns += clock.now_ns() - start_ns;
     bool kept = last && has_same_weights(graph, last->inputs, expected->inputs);
-    // Weights that others take the place of are looked at for the last time.
+    // The next case replaces the weights, so their contents are checked now.
     if (last && !kept) LFARM_RETURN_IF_ERROR(check_guards(executor, common::Guards::kAll));
     last = expected;
     const size_t draws = expected->outputs.draws.size();
@@ -273,7 +274,7 @@ Result<Verdict> Verifier::verify(const Digest& digest, const Graph& graph, Execu
   Verdict verdict;
   memory_damaged_ = false;
   Status checked = check_cases(digest, graph, executor, options, verdict);
-  // Also where another case fails, because later candidates use the same weights.
+  // Also where a case failed, because later candidates use the same weights.
   const bool is_candidates = checked.ok() || checked.error().code == common::Code::kVerification;
   Status guards =
       is_candidates && !memory_damaged_ ? check_guards(executor, common::Guards::kAll) : Status();

@@ -34,9 +34,9 @@ struct Verdict {
 // All cases of a graph share its weights, which are most of a model's inputs. Not thread-safe.
 class Verifier {
  public:
-  // `cache_bytes_max`: inputs and reference results kept of a graph, without its weights, and of
-  // all others, with theirs, but of a model whose region this may be. The newest case stays
-  // whatever its size.
+  // `cache_bytes_max` bounds the inputs and references kept of a graph, without its weights, and
+  // what is kept of all other graphs, weights included. A graph eight times as large, used lately,
+  // does not count among those: it is the model that regions are of. The newest case always stays.
   explicit Verifier(size_t cache_bytes_max) : cache_bytes_max_(cache_bytes_max) {}
 
   // Called with true before code of the candidate runs and with false after it.
@@ -64,7 +64,7 @@ class Verifier {
       common::Executor& executor, const common::Digest& digest,
       const common::VerifyOptions& options, const std::vector<common::HostTensor>& inputs,
       bool kept);
-  // Before a device goes whose executors were given weights.
+  // Frees the weights on devices; called before a device is closed.
   void forget_residents();
   // Runs and compares the first case alone, on an executor with `bound` inputs, which keeps their
   // weights where the case has the same.
@@ -95,10 +95,10 @@ class Verifier {
   common::Status check_case(const common::Graph& graph, Reference& reference,
                             common::ResidentWeights& resident, bool kept,
                             common::Executor& executor, Verdict& verdict);
-  // Remembers damage, if that is what is wrong.
+  // Executor::check_guards(); sets memory_damaged_ if it fails.
   common::Status check_guards(common::Executor& executor, common::Guards which);
 
-  // Forgets what was not used for long; `family` is in use.
+  // Evicts other families until they fit into cache_bytes_max_, the least recently used first.
   void make_room_beside(const Family& family);
 
   size_t cache_bytes_max_;

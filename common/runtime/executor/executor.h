@@ -132,8 +132,8 @@ class Executor {
   // Takes over all states of an executor of the same model on the same device, whose own are
   // undefined from then on. Nothing is copied.
   Status take_states(Executor& from);
-  // The same for the state at input `position` alone, from the one at `their_position` of another
-  // model's. kInvalidInput, and both are as before, where type, sizes or device differ.
+  // Takes over one state, also of another model's executor: that of its input `their_position`.
+  // kInvalidInput, changing nothing, where types, sizes or devices differ.
   Status take_state(int position, Executor& from, int their_position);
   // A copy of the state as the last run left it.
   Result<HostTensor> state(int position);
@@ -195,8 +195,8 @@ class Executor {
   std::vector<CallFacts> call_facts() const;
 
   // With ExecutorOptions::guard, after a run: kVerification naming the buffer when anything was
-  // written outside the buffers or into an input. Success without the option. What stays from run
-  // to run may be as large as memory: several runs are looked at by kRun, and the last one by kAll.
+  // written outside the buffers or into an input. Success without the option. Weights take long
+  // to compare: of several runs in a row only the last one needs kAll, the others kRun.
   Status check_guards(Guards which = Guards::kAll);
 
  private:

@@ -9,8 +9,10 @@
 namespace common {
 namespace {
 
-// Of device memory that is hashed, on its way through the host's.
+// Large device memory is copied to page-locked host memory in pieces of this size to be hashed.
 constexpr size_t kPieceBytes = size_t{8} << 20;
+// For less than this, such as most user inputs, locking pages takes longer than the copy.
+constexpr size_t kLargeBytes = size_t{1} << 20;
 
 // The position of the first byte that is not of the pattern, or `bytes`.
 Result<size_t> first_damage(Device& device, const std::byte* data, size_t bytes) {
@@ -61,11 +63,16 @@ Status GuardedMemory::check(Device& device, const std::string& name) const {
 
 Result<uint64_t> MemoryHasher::hash(const std::byte* data, size_t bytes) {
   if (device_.uses_host_memory() || bytes == 0) return hash64(ByteView{data, bytes});
+  if (bytes < kLargeBytes) {
+    Bytes host(bytes);
+    LFARM_RETURN_IF_ERROR(device_.copy_out(host, data));
+    return hash64(host);
+  }
   if (!host_) {
     LFARM_ASSIGN_OR_RETURN(host_, device_.allocate_host(2 * kPieceBytes));
   }
   Hasher64 hasher;
-  // A piece is hashed while the next one comes.
+  // A piece is hashed while the next one is copied.
   LFARM_RETURN_IF_ERROR(device_.copy_out_later(host_.get(), data, std::min(bytes, kPieceBytes)));
   for (size_t at = 0, half = 0; at < bytes; at += kPieceBytes, half = 1 - half) {
     const size_t size = std::min(kPieceBytes, bytes - at), next = at + size;

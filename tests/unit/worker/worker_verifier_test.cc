@@ -1,5 +1,5 @@
-// The worker's verifier: if these fail, a wrong candidate passes for another's state or weights, or
-// a search waits for references that nobody asked for.
+// The worker's verifier: if these fail, wrong states pass, weights are made again for each case, or
+// a candidate waits for references beyond its time.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -100,7 +100,7 @@ TEST(Verifier, WeightsAreBoundOnceForAllCases) {
   EXPECT_FALSE(judge.check_first_case(digest, graph, *executor, {}, inputs).ok());
 }
 
-// A graph out = x * w of so many elements, its plan, and what of it a verifier keeps.
+// The graph out = x * w of `elements` elements, with an executor of its plan.
 class JudgedProduct {
  public:
   JudgedProduct(common::Device& device, Verifier& judge, int64_t elements)
