@@ -18,13 +18,20 @@ void PausableGroups::remove(pid_t group) {
 void PausableGroups::pause() {
   std::lock_guard lock(mutex_);
   paused_ = true;
+  since_ns_ = clock_.now_ns();
   signal_all(SIGSTOP);
 }
 
 void PausableGroups::resume() {
   std::lock_guard lock(mutex_);
   paused_ = false;
+  earlier_ns_ += clock_.now_ns() - since_ns_;
   signal_all(SIGCONT);
+}
+
+int64_t PausableGroups::paused_ns() const {
+  std::lock_guard lock(mutex_);
+  return earlier_ns_ + (paused_ ? clock_.now_ns() - since_ns_ : 0);
 }
 
 void PausableGroups::signal_all(int signal) {

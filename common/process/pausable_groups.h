@@ -3,8 +3,11 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <mutex>
 #include <set>
+
+#include "common/base/clock.h"
 
 namespace common {
 
@@ -19,12 +22,17 @@ class PausableGroups {
   // Stops all, and those that are added before resume(). Pauses do not nest.
   void pause();
   void resume();
+  // Nanoseconds of all pauses so far, of one under way, too.
+  int64_t paused_ns() const;
 
  private:
   void signal_all(int signal);
-  std::mutex mutex_;  // guards what follows
+  const SteadyClock clock_;
+  mutable std::mutex mutex_;  // guards what follows
   std::set<pid_t> groups_;
   bool paused_ = false;
+  int64_t since_ns_ = 0;  // the pause under way
+  int64_t earlier_ns_ = 0;
 };
 
 }  // namespace common

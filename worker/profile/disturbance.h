@@ -1,13 +1,15 @@
 // Tells whether a measured interval was disturbed: whether the operating system ran something else
-// on a processor that the measured code needed.
+// on a processor that the measured code needed, for more than a small part of the interval.
 //
-// Sources: the process's involuntary context switches (getrusage), the calling thread's processor
-// time against the clock, which a hypervisor's stolen time falls short of, and launches that waited
-// for a thread without a processor (Device::stalls). On a device with memory of its own the host
-// only waits, so that nothing on the host disturbs it.
+// Sources: the process's involuntary context switches (getrusage) and how long its threads waited
+// after them (run_delay.h), the calling thread's processor time against the clock, which a
+// hypervisor's stolen time falls short of, and launches that waited for a thread without a
+// processor (Device::stalls). On a device with memory of its own the host only waits, so that
+// nothing on the host disturbs it.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "common/runtime/device/device.h"
 
@@ -18,7 +20,8 @@ class DisturbanceMeter {
   // The device outlives it.
   explicit DisturbanceMeter(const common::Device& device) : device_(device) {}
 
-  // Both are called by the thread that measures; each costs about a microsecond.
+  // Both are called by the thread that measures; each costs about a microsecond, and where
+  // intervals are long what run_delay_ns() takes.
   void begin();
   // Whether the interval since begin() was disturbed.
   bool end();
@@ -35,6 +38,8 @@ class DisturbanceMeter {
 
   const common::Device& device_;
   Counters begin_;
+  bool is_long_ = false;              // the last interval
+  std::optional<int64_t> delays_ns_;  // at the begin of a long one
 };
 
 }  // namespace worker

@@ -154,7 +154,7 @@ class ExecutorChild {
   void enter(ProfileStage stage) {
     if (stage == stage_) return;
     stage_ = stage;
-    limit_processor_time(stage == ProfileStage::kCandidate ? candidate_seconds_ : 0);
+    limit_processor_time(runs_candidate(stage) ? candidate_seconds_ : 0);
     ProfileReply note;
     note.kind = ProfileReply::Kind::kStage;
     note.stage = stage;
@@ -325,18 +325,23 @@ class ExecutorChild {
   // it was at in the end.
   template <class Body>
   auto alone_at_usual_pace(common::Device& device, double& pace, Body&& measure_once) {
-    // Waiting for it is not the candidate's time.
-    DeviceLock alone(lock_name(device));
+    // Waiting for the lock is not the candidate's time, and nobody stops who may hold it.
+    enter(ProfileStage::kTurn);
+    auto alone = std::make_optional<DeviceLock>(lock_name(device));
     common::SteadyClock clock;
     for (int64_t start_ns = clock.now_ns();;) {
       double before = device.uses_host_memory() ? pace_.measure() : 0;
-      enter(ProfileStage::kCandidate);
+      enter(ProfileStage::kMeasured);
       auto result = measure_once();
-      enter(ProfileStage::kReference);
+      enter(ProfileStage::kTurn);
       double after = device.uses_host_memory() ? pace_.measure() : 0;
       pace = std::max(before, after);
       bool is_late = clock.now_ns() - start_ns > kPacePatienceNs;
-      if (!result.ok() || pace < kSlowPace || is_late) return result;
+      if (!result.ok() || pace < kSlowPace || is_late) {
+        alone.reset();
+        enter(ProfileStage::kReference);
+        return result;
+      }
       std::this_thread::sleep_for(kPacePause);
     }
   }

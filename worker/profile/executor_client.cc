@@ -35,28 +35,46 @@ ProfileReply ended(TaskOutcome outcome, std::string message) {
 
 // The time that is left, split by who uses it.
 struct ExecutorClient::Deadlines {
+  const common::PausableGroups& pausable;
   common::SteadyClock clock;
   int64_t total_end = 0;
   int64_t candidate_left = 0;   // ns
-  int64_t candidate_since = 0;  // 0: the candidate does not run now
+  int64_t candidate_since = 0;  // of running_ns(); 0: the candidate does not run now
 
   void enter(ProfileStage stage) {
-    int64_t now = clock.now_ns();
+    int64_t now = running_ns();
     if (candidate_since != 0) candidate_left -= now - candidate_since;
-    candidate_since = stage == ProfileStage::kCandidate ? now : 0;
+    candidate_since = runs_candidate(stage) ? now : 0;
   }
   int64_t left_total() const { return total_end - clock.now_ns(); }
   int64_t left_candidate() const {
     if (candidate_since == 0) return INT64_MAX;
-    return candidate_left - (clock.now_ns() - candidate_since);
+    return candidate_left - (running_ns() - candidate_since);
   }
+
+ private:
+  // Pauses are not the candidate's time.
+  int64_t running_ns() const { return clock.now_ns() - pausable.paused_ns(); }
 };
 
-ExecutorClient::Child::~Child() { ::close(fd); }
+ExecutorClient::Child::~Child() {
+  stand_still(false);
+  ::close(fd);
+}
+
+void ExecutorClient::Child::stand_still(bool may) {
+  if (may == is_pausable) return;
+  is_pausable = may;
+  may ? pausable->add(process.pid()) : pausable->remove(process.pid());
+}
 
 ExecutorClient::ExecutorClient(std::vector<std::string> command,
-                               std::shared_ptr<const common::Sandbox> sandbox)
-    : command_(std::move(command)), sandbox_(std::move(sandbox)) {}
+                               std::shared_ptr<const common::Sandbox> sandbox,
+                               std::shared_ptr<common::PausableGroups> pausable)
+    : command_(std::move(command)),
+      sandbox_(std::move(sandbox)),
+      pausable_(pausable != nullptr ? std::move(pausable)
+                                    : std::make_shared<common::PausableGroups>()) {}
 ExecutorClient::~ExecutorClient() = default;
 
 Status ExecutorClient::warm_up() {
@@ -77,13 +95,13 @@ Status ExecutorClient::warm_up() {
     return process.error();
   }
   child_ = std::make_unique<Child>(std::move(temporary).value(), std::move(process).value(),
-                                   pipe->parent);
+                                   pipe->parent, pausable_.get());
   return {};
 }
 
 ProfileReply ExecutorClient::run(const ProfileRequest& request, ByteView graph_bytes,
                                  const ProfileLimits& limits) {
-  Deadlines deadlines;
+  Deadlines deadlines{*pausable_};
   deadlines.total_end = deadlines.clock.now_ns() + int64_t{limits.total_ms} * 1'000'000;
   deadlines.candidate_left = int64_t{limits.candidate_ms} * 1'000'000;
   Status started = warm_up();
@@ -127,6 +145,7 @@ ProfileReply ExecutorClient::exchange(const Bytes& frame, Deadlines& deadlines) 
   child.stage = ProfileStage::kReference;
   child.candidate_ran = false;
   deadlines.enter(child.stage);
+  child.stand_still(true);
   child.stream.send(frame);
   Bytes received;
   while (true) {
@@ -137,9 +156,13 @@ ProfileReply ExecutorClient::exchange(const Bytes& frame, Deadlines& deadlines) 
         child_.reset();
         return ended(TaskOutcome::kCrash, reply.error().message);
       }
-      if (reply->kind != ProfileReply::Kind::kStage) return *reply;
+      if (reply->kind != ProfileReply::Kind::kStage) {
+        child.stand_still(false);
+        return *reply;
+      }
       child.stage = reply->stage;
-      child.candidate_ran |= child.stage == ProfileStage::kCandidate;
+      child.candidate_ran |= runs_candidate(child.stage);
+      child.stand_still(may_stand_still(child.stage));
       deadlines.enter(child.stage);
     }
     if (!moved.ok()) return blame_death();
@@ -178,7 +201,7 @@ ProfileReply ExecutorClient::blame_death() {
   // Memory that the candidate damaged may end the process later, in the worker's own code. Only
   // being killed from outside, as for want of memory, is not its doing there.
   bool killed = status.has_value() && status->signal == SIGKILL;
-  bool own_code = child_->stage == ProfileStage::kReference;
+  bool own_code = !runs_candidate(child_->stage);
   bool innocent = own_code && (killed || !child_->candidate_ran);
   child_.reset();
   std::string how = !status.has_value()   ? "closed its pipe"

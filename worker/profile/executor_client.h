@@ -8,6 +8,7 @@
 
 #include "common/base/files.h"
 #include "common/base/result.h"
+#include "common/process/pausable_groups.h"
 #include "common/process/pipe.h"
 #include "common/process/subprocess.h"
 #include "common/sandbox/sandbox.h"
@@ -26,9 +27,11 @@ struct ProfileLimits {
 class ExecutorClient {
  public:
   // `command` starts a child that calls run_executor_child(0): its standard input is the pipe. Each
-  // child has a temporary directory of its own, and enters `sandbox` where there is one.
+  // child has a temporary directory of its own, and enters `sandbox` where there is one. It is
+  // among `pausable`, where that is given, while it runs and does not measure.
   explicit ExecutorClient(std::vector<std::string> command,
-                          std::shared_ptr<const common::Sandbox> sandbox = nullptr);
+                          std::shared_ptr<const common::Sandbox> sandbox = nullptr,
+                          std::shared_ptr<common::PausableGroups> pausable = nullptr);
   ~ExecutorClient();
   ExecutorClient(const ExecutorClient&) = delete;
   ExecutorClient& operator=(const ExecutorClient&) = delete;
@@ -53,15 +56,24 @@ class ExecutorClient {
 
  private:
   struct Child {
-    Child(common::ScratchDirectory own, common::Subprocess subprocess, int fd)
-        : temporary(std::move(own)), process(std::move(subprocess)), fd(fd), stream(fd) {}
+    Child(common::ScratchDirectory own, common::Subprocess subprocess, int fd,
+          common::PausableGroups* pausable)
+        : temporary(std::move(own)),
+          process(std::move(subprocess)),
+          fd(fd),
+          stream(fd),
+          pausable(pausable) {}
     ~Child();
+    // Whether it stops when others measure.
+    void stand_still(bool may);
     common::ScratchDirectory temporary;  // outlives the process
     common::Subprocess process;
     int fd;
     common::FrameStream stream;
     ProfileStage stage = ProfileStage::kReference;
     bool candidate_ran = false;  // during the request under way
+    common::PausableGroups* const pausable;
+    bool is_pausable = false;
   };
   struct Deadlines;
 
@@ -74,7 +86,8 @@ class ExecutorClient {
                       std::string first);
 
   std::vector<std::string> command_;
-  std::shared_ptr<const common::Sandbox> sandbox_;  // may be null
+  std::shared_ptr<const common::Sandbox> sandbox_;    // may be null
+  std::shared_ptr<common::PausableGroups> pausable_;  // not null
   std::unique_ptr<Child> child_;
   common::Waker interrupt_;
 };

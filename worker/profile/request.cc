@@ -173,7 +173,7 @@ Result<ProfileReply> decode_reply(ByteView frame) {
   }
   // A candidate may have scribbled over the child's memory: nothing of it is taken on trust.
   if (!r.ok() || kind > static_cast<uint64_t>(ProfileReply::Kind::kDone) ||
-      stage > static_cast<uint64_t>(ProfileStage::kCandidate) ||
+      stage > static_cast<uint64_t>(ProfileStage::kMeasured) ||
       outcome > static_cast<uint64_t>(common::TaskOutcome::kInfra)) {
     return common::corrupt("the executor's answer is damaged");
   }

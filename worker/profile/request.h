@@ -39,7 +39,17 @@ struct ProfileRequest {
 enum class ProfileStage : uint8_t {
   kReference,  // the worker's own work: decoding, inputs, the reference interpreter, comparing
   kCandidate,  // code of the candidate runs
+  kTurn,       // the worker's own work before, between and after measurements; waiting for the lock
+  kMeasured,   // code of the candidate runs and is timed
 };
+
+inline bool runs_candidate(ProfileStage stage) {
+  return stage == ProfileStage::kCandidate || stage == ProfileStage::kMeasured;
+}
+// Whether the child may be stopped while others measure.
+inline bool may_stand_still(ProfileStage stage) {
+  return stage == ProfileStage::kReference || stage == ProfileStage::kCandidate;
+}
 
 struct ProfileReply {
   enum class Kind : uint8_t { kStage, kNeedGraph, kDone };

@@ -385,6 +385,8 @@ TEST(ExecutorClient, ProgramsThatDoNotStartAreInfra) {
   }
 }
 
+void sleep_briefly() { std::this_thread::sleep_for(std::chrono::milliseconds(1)); }
+
 // Another process that asks for the lock without waiting gets it.
 bool is_free(const std::string& path) {
   int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -398,6 +400,7 @@ std::string lock_path(std::string_view device) {
 }
 
 // Notes down how its device is measured: with caches emptied before, and whether nobody else can.
+// Where "NOTES.wait" lies, the measurement goes on when it is gone.
 constexpr const char* kWatchedFlag = "--watched-executor";
 int run_watched_executor(const std::string& notes) {
   std::string name = common::cat("watched-", ::getppid());
@@ -407,10 +410,51 @@ int run_watched_executor(const std::string& notes) {
                           late->on_flush = [&] {
                             std::ofstream(notes)
                                 << (is_free(lock_path(name)) ? "among others" : "alone");
+                            while (std::filesystem::exists(notes + ".wait")) sleep_briefly();
                           };
                           return std::unique_ptr<common::Device>(std::move(late));
                         }};
   return run_executor_child(STDIN_FILENO, device);
+}
+
+// Whether the process comes to be stopped, as /proc tells it, or to run, within a minute.
+bool comes_to(pid_t pid, bool is_stopped) {
+  for (int k = 0; k < 60'000; ++k) {
+    auto stat = common::read_file(common::cat("/proc/", pid, "/stat"));
+    size_t name_end = stat.ok() ? stat->rfind(')') : std::string::npos;
+    if (name_end == std::string::npos) return false;
+    if ((stat->at(name_end + 2) == 'T') == is_stopped) return true;
+    sleep_briefly();
+  }
+  return false;
+}
+
+TEST_F(ProfileTest, StandsStillBesideMeasurementsButNotInItsOwn) {
+  auto scratch = common::ScratchDirectory::create("lfarm-profile").value();
+  std::string notes = scratch.path() + "/notes", wait = notes + ".wait";
+  std::ofstream(wait) << "";
+  auto pausable = std::make_shared<common::PausableGroups>();
+  ExecutorClient client({"/proc/self/exe", kWatchedFlag, notes}, nullptr, pausable);
+  ASSERT_TRUE(client.warm_up().ok());
+  const pid_t child = client.child_pid();
+  ProfileLimits limits;
+  limits.candidate_ms = 100'000;
+  ProfileReply reply;
+
+  pausable->pause();
+  std::thread runner([&] { reply = client.run(request("good"), graph_bytes_, limits); });
+  EXPECT_TRUE(comes_to(child, true)) << "others measure while it verifies";
+  pausable->resume();
+  while (!std::filesystem::exists(notes)) sleep_briefly();
+  pausable->pause();
+  for (int k = 0; k < 20; ++k) {
+    EXPECT_TRUE(comes_to(child, false)) << "it measures";
+    sleep_briefly();
+  }
+  pausable->resume();
+  std::filesystem::remove(wait);
+  runner.join();
+  EXPECT_EQ(reply.outcome, TaskOutcome::kOk) << reply.message;
 }
 
 TEST_F(ProfileTest, MeasuredAloneAndWithColdCaches) {

@@ -97,7 +97,7 @@ LocalPipeline::LocalPipeline(PipelineOptions options,
       compiler_(std::move(compiler)),
       cache_(std::move(cache_directory), kKernelCacheBytes, cache_key) {
   if (!options_.shared_lock.empty()) {
-    pauses_ = std::make_unique<CompilerPauses>(compiler_, options_.shared_lock);
+    pauses_ = std::make_unique<MeasurementPauses>(compiler_, verifying_, options_.shared_lock);
   }
   compile_thread_ = std::thread([this] { compile_loop(); });
   run_thread_ = std::thread([this] { run_loop(); });
@@ -178,13 +178,15 @@ std::unique_ptr<CompiledJob> LocalPipeline::compile(WaitingJob waiting) {
 }
 
 void LocalPipeline::run_loop() {
-  ExecutorClient executor(options_.executor_command, options_.sandbox);
+  ExecutorClient executor(options_.executor_command, options_.sandbox, verifying_);
   common::Status started = executor.warm_up();
   if (!started.ok()) common::log_error(started.error().message);
   while (std::unique_ptr<CompiledJob> job = jobs_.next_to_run(executor)) {
     int64_t start_ns = clock_.now_ns();
     ProfileReply reply;
+    if (pauses_ != nullptr) pauses_->begin();
     JobResult result = run(executor, *job, &reply);
+    if (pauses_ != nullptr) pauses_->end();
     int64_t end_ns = clock_.now_ns();
     int64_t busy_ns = job->compile_ns + end_ns - start_ns;
     result.message.busy_ms = static_cast<double>(busy_ns) * 1e-6;

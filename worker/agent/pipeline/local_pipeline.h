@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "common/base/clock.h"
-#include "worker/agent/pipeline/compiler_pauses.h"
+#include "worker/agent/pipeline/measurement_pauses.h"
 #include "worker/agent/pipeline/pipeline.h"
 #include "worker/agent/pipeline/pipeline_jobs.h"
 #include "worker/compile/build_plan.h"
@@ -55,7 +55,10 @@ class LocalPipeline final : public Pipeline {
   PipelineOptions options_;
   std::unique_ptr<const CodeGenerator> generator_;
   std::shared_ptr<const Compiler> compiler_;
-  std::unique_ptr<CompilerPauses> pauses_;  // may be null
+  // Of the executor child, while it verifies; stopped by `pauses_`.
+  const std::shared_ptr<common::PausableGroups> verifying_ =
+      std::make_shared<common::PausableGroups>();
+  std::unique_ptr<MeasurementPauses> pauses_;  // may be null
   KernelCache cache_;
   common::SteadyClock clock_;
   PipelineJobs jobs_;

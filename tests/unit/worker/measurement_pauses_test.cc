@@ -1,5 +1,5 @@
 // When compilers stand still for measurements.
-#include "worker/agent/pipeline/compiler_pauses.h"
+#include "worker/agent/pipeline/measurement_pauses.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -33,9 +33,9 @@ class CountingCompiler final : public Compiler {
   common::Digest identity_{};
 };
 
-class CompilerPausesTest : public testing::Test {
+class MeasurementPausesTest : public testing::Test {
  protected:
-  ~CompilerPausesTest() override {
+  ~MeasurementPausesTest() override {
     std::filesystem::remove(common::cat(DeviceLock::kDirectory, "/", device_, ".lock"));
   }
   bool becomes(bool paused) const {
@@ -47,10 +47,11 @@ class CompilerPausesTest : public testing::Test {
   }
   std::string device_ = common::cat("pauses-", ::getpid());
   std::shared_ptr<CountingCompiler> compiler_ = std::make_shared<CountingCompiler>();
+  std::shared_ptr<common::PausableGroups> executors_ = std::make_shared<common::PausableGroups>();
 };
 
-TEST_F(CompilerPausesTest, LastAsLongAsAMeasurement) {
-  CompilerPauses pauses(compiler_, device_);
+TEST_F(MeasurementPausesTest, LastAsLongAsAMeasurement) {
+  MeasurementPauses pauses(compiler_, executors_, device_);
   pauses.begin();
   auto measurement = std::make_unique<DeviceLock>(device_);
   EXPECT_TRUE(becomes(true));
@@ -58,8 +59,27 @@ TEST_F(CompilerPausesTest, LastAsLongAsAMeasurement) {
   EXPECT_TRUE(becomes(false));
 }
 
-TEST_F(CompilerPausesTest, EndWithWhatIsCompiled) {
-  CompilerPauses pauses(compiler_, device_);
+TEST_F(MeasurementPausesTest, StopVerificationToo) {
+  MeasurementPauses pauses(compiler_, executors_, device_);
+  pauses.begin();
+  EXPECT_EQ(executors_->paused_ns(), 0);
+  DeviceLock measurement(device_);
+  EXPECT_TRUE(becomes(true));
+  EXPECT_TRUE(becomes(false));
+  EXPECT_GT(executors_->paused_ns(), 0);
+}
+
+TEST_F(MeasurementPausesTest, GoOnUntilTheLastActivityEnds) {
+  MeasurementPauses pauses(compiler_, executors_, device_);
+  DeviceLock measurement(device_);
+  pauses.begin();
+  pauses.begin();
+  pauses.end();
+  EXPECT_TRUE(becomes(true));
+}
+
+TEST_F(MeasurementPausesTest, EndWithTheLastActivity) {
+  MeasurementPauses pauses(compiler_, executors_, device_);
   DeviceLock measurement(device_);
   pauses.begin();
   EXPECT_TRUE(becomes(true));
@@ -67,15 +87,15 @@ TEST_F(CompilerPausesTest, EndWithWhatIsCompiled) {
   EXPECT_TRUE(becomes(false));
 }
 
-TEST_F(CompilerPausesTest, DoNotLookWhileNothingIsCompiled) {
-  CompilerPauses pauses(compiler_, device_);
+TEST_F(MeasurementPausesTest, DoNotLookWhileNothingRuns) {
+  MeasurementPauses pauses(compiler_, executors_, device_);
   DeviceLock measurement(device_);
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   EXPECT_EQ(compiler_->pauses, 0);
 }
 
-TEST_F(CompilerPausesTest, EndWhereANeighbourMeasuresForEver) {
-  CompilerPauses pauses(compiler_, device_);
+TEST_F(MeasurementPausesTest, EndWhereANeighbourMeasuresForEver) {
+  MeasurementPauses pauses(compiler_, executors_, device_);
   DeviceLock measurement(device_);
   pauses.begin();
   EXPECT_TRUE(becomes(true));
@@ -84,10 +104,10 @@ TEST_F(CompilerPausesTest, EndWhereANeighbourMeasuresForEver) {
   EXPECT_EQ(compiler_->pauses, 2);
 }
 
-TEST_F(CompilerPausesTest, AreOverWhenTheWorkerEnds) {
+TEST_F(MeasurementPausesTest, AreOverWhenTheWorkerEnds) {
   DeviceLock measurement(device_);
   {
-    CompilerPauses pauses(compiler_, device_);
+    MeasurementPauses pauses(compiler_, executors_, device_);
     pauses.begin();
     EXPECT_TRUE(becomes(true));
   }
