@@ -1,5 +1,6 @@
 #include "common/cost/gpu_machine.h"
 
+#include <algorithm>
 #include <cctype>
 #include <charconv>
 
@@ -50,6 +51,9 @@ int architecture(std::string_view target) {
   return number;
 }
 
+// Of any GPU; a class is a text that a worker sends.
+constexpr int kProcessorsMax = 1024;
+
 }  // namespace
 
 bool warpgroups_multiply(std::string_view target) { return target == "cuda-sm_90a"; }
@@ -92,7 +96,7 @@ GpuMachine gpu_machine_of_class(std::string_view target, std::string_view machin
   begin = begin == std::string_view::npos ? 0 : begin + 1;
   int processors = 0;
   std::from_chars(machine_class.data() + begin, machine_class.data() + end, processors);
-  if (processors > 0) machine.processors = processors;
+  if (processors > 0) machine.processors = std::min(processors, kProcessorsMax);
   return machine;
 }
 

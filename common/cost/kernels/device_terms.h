@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <string_view>
 
 #include "common/cost/gpu_machine.h"
 #include "common/cost/vector_terms.h"
@@ -82,7 +83,9 @@ struct DeviceTerms {
   VectorTerms vector;
   TileTerms tile;
 };
-// Those of the target's kind: a typical CPU core, or a GPU.
-const DeviceTerms& device_terms(const Target& target);
+// Those of the target's kind: a typical CPU core, or the GPU of the machine class
+// (common/runtime/machine_class.h), a typical one where that is empty. Valid until the process
+// ends.
+const DeviceTerms& device_terms(const Target& target, std::string_view machine_class = {});
 
 }  // namespace common

@@ -173,7 +173,8 @@ common::Status dump(const std::string& folder, const std::vector<KernelUse>& use
 // The program that a search ends with whose device is the cost model, and the other finalists of
 // that search; or the one it starts from.
 Result<std::vector<common::Program>> find_programs(const common::Graph& graph,
-                                                   const StaticOptions& options) {
+                                                   const StaticOptions& options,
+                                                   const common::GpuMachine& machine) {
   common::Target target{options.target};
   if (!options.program.empty()) {
     LFARM_ASSIGN_OR_RETURN(std::string bytes, common::read_file(options.program));
@@ -188,7 +189,7 @@ Result<std::vector<common::Program>> find_programs(const common::Graph& graph,
   std::vector<common::Program> finalists;
   LFARM_ASSIGN_OR_RETURN(
       common::Program best,
-      predicted_search(graph, target, {options.budget, options.seed},
+      predicted_search(graph, target, {options.budget, options.seed, std::string(machine.name)},
                        [&](const coordinator::CandidateTask& task) {
                          if (task.region < 0 && task.payload.kind == common::TaskKind::kFinalist) {
                            finalists.push_back(task.payload.program);
@@ -221,7 +222,7 @@ Result<AnalysedProgram> analyse(common::Program program, const StaticOptions& op
                                 const std::vector<int64_t>& sizes,
                                 const common::GpuMachine& machine, KnownKernels& known) {
   common::Target target{options.target};
-  common::add_nests(program, {common::machine_of(target), target.name, {}});
+  common::add_nests(program, {common::machine_of(target), target.name, std::string(machine.name)});
   LFARM_ASSIGN_OR_RETURN(auto nvrtc, common::Nvrtc::open());
   worker::CudaCodeGenerator generator(target);
   std::string arch = options.target.substr(options.target.find("sm_"));
@@ -244,7 +245,8 @@ Result<AnalysedProgram> analyse(common::Program program, const StaticOptions& op
         KernelUse& made = found->second;
         LFARM_ASSIGN_OR_RETURN(made.kernel,
                                static_kernel(kernel, symbols, traffic.calls[c], tools));
-        made.search_ns = common::predict_ns(kernel, symbols, common::device_terms(target));
+        made.search_ns =
+            common::predict_ns(kernel, symbols, common::device_terms(target, machine.name));
         made.spread = schedule_spread(kernel, common::machine_of(target), machine);
       }
       use = found->second;
@@ -371,7 +373,7 @@ int report(const StaticOptions& options) {
   if (!model.ok()) return fail(model.error());
   auto graph = graph_for(model->graph, options);
   if (!graph.ok()) return fail(graph.error());
-  auto programs = find_programs(*graph, options);
+  auto programs = find_programs(*graph, options, *machine);
   if (!programs.ok()) return fail(programs.error());
   std::vector<int64_t> sizes = common::representative_sizes(graph->symbols);
   for (size_t k = 0; options.size > 0 && k < sizes.size(); ++k) {

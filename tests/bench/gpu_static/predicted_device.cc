@@ -12,7 +12,7 @@ namespace {
 
 class PredictedDevice {
  public:
-  explicit PredictedDevice(const common::Target& target) : terms_(common::device_terms(target)) {}
+  explicit PredictedDevice(const common::DeviceTerms& terms) : terms_(terms) {}
 
   coordinator::CandidateResult measure(const coordinator::CandidateTask& task) {
     const common::Program& program = task.payload.program;
@@ -70,8 +70,9 @@ common::Result<common::Program> predicted_search(const common::Graph& graph,
   options.budget = wanted.budget;
   options.seed = wanted.seed;
   options.target = target;
+  options.machine = wanted.machine;
   LFARM_ASSIGN_OR_RETURN(auto search, coordinator::JobSearch::create(graph, options, nullptr));
-  PredictedDevice device(target);
+  PredictedDevice device(common::device_terms(target, wanted.machine));
   while (!search->done()) {
     for (const coordinator::CandidateTask& task : search->propose(1)) {
       if (observer) LFARM_RETURN_IF_ERROR(observer(task));

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 
 #include "common/base/result.h"
 #include "common/ir/llir/llir.h"
@@ -19,6 +20,7 @@ using CandidateObserver = std::function<common::Status(const coordinator::Candid
 struct PredictedSearch {
   int64_t budget = 200;
   uint64_t seed = coordinator::SearchOptions{}.seed;
+  std::string machine;  // whose prices count (common/runtime/machine_class.h); empty: typical ones
 };
 
 common::Result<common::Program> predicted_search(const common::Graph& graph,

@@ -61,6 +61,26 @@ TEST(KernelTimes, FasterScheduleReplacesTheOwnChoice) {
   EXPECT_EQ(times.all.best(times.id)->code, kOwnChoice);
 }
 
+// An L4 reads 300 GB/s, an L40S 864, a slice of either as much a multiprocessor.
+TEST(KernelTimes, PredictionsAreTheMachines) {
+  common::GraphBuilder b;
+  auto x = b.input(common::InputKind::kUser, common::DType::kFloat32, {1 << 24}, "x");
+  b.output(b.unary(common::UnaryOp::kNeg, x));
+  const common::Target target{"cuda-sm_89"};
+  Compilation compilation(b.finish(), target, Numerics::kStrict);
+  common::Program program = default_program(compilation);
+  auto predicted = [&](const std::string& machine) {
+    KernelTimes times(nullptr, {{}}, nullptr, target, machine);
+    const common::Call& call = program.calls.at(0);
+    const common::Kernel& kernel = program.kernels[static_cast<size_t>(call.kernel)];
+    return times.predicted(times.intern(kernel, common::graph_hash(kernel.body), call), 0);
+  };
+  const double l40s = predicted("NVIDIA L40S, 142 SMs, 44 GiB, 350 W");
+  EXPECT_EQ(predicted(""), l40s) << "the target's typical machine";
+  EXPECT_EQ(predicted("A machine of another kind"), l40s);
+  EXPECT_GT(predicted("NVIDIA L4, 58 SMs, 22 GiB, 72 W"), 2 * l40s);
+}
+
 // Elsewhere every feature of the default schedule made kernels slower, and the others made them
 // faster.
 TEST(KernelTimes, EarlierSearchesCompareSchedulesAndNotKernels) {
