@@ -44,11 +44,13 @@ fuzz: packages  ## for every night: 10,000 random graphs, changes of loop nests,
 SECONDS ?= 60
 COORDINATORS ?= 1
 SHARDS ?= 1
-chaos: packages  ## a farm whose processes, disk and network fail for SECONDS=60; SEED=, COORDINATORS=, SHARDS=64
+SEARCHERS ?= 0
+SIMULATED ?= 0
+chaos: packages  ## a farm whose processes, disk and network fail for SECONDS=60; SEED=, COORDINATORS=, SHARDS=64, SEARCHERS=, SIMULATED=workers
 	@cmake --preset release
 	@cmake --build build --target lfarm_chaos
 	@build/tests/lfarm-chaos --seconds $(SECONDS) --seed $(SEED) --coordinators $(COORDINATORS) \
-	  --shards $(SHARDS)
+	  --shards $(SHARDS) --searchers $(SEARCHERS) --simulated $(SIMULATED)
 
 # Positions are inputs of the exported steps or states of theirs.
 LAYERS ?= 2

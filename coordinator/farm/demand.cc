@@ -23,7 +23,7 @@ std::vector<Demand> demands(const std::vector<Appetite>& appetites,
     // A worker that is held back offers no slot; what the others offer says how large one is.
     bool is_known = sum.workers > 0 && sum.slots >= sum.workers;
     int64_t slots = is_known ? sum.slots / sum.workers : kUsualSlots;
-    out.push_back({target, sum.tasks, sum.workers, (sum.tasks + slots - 1) / slots});
+    out.push_back({target, sum.tasks, sum.workers, (sum.tasks + slots - 1) / slots, 0});
   }
   return out;
 }
@@ -36,6 +36,7 @@ Demand sum_of(const std::vector<Demand>& demands, std::string_view prefix) {
     sum.queue_depth += demand.queue_depth;
     sum.workers += demand.workers;
     sum.wanted_workers += demand.wanted_workers;
+    sum.tasks_waiting += demand.tasks_waiting;
   }
   return sum;
 }

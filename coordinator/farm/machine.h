@@ -152,6 +152,7 @@ class Machine {
   Stats stats() const;
   std::vector<WorkerView> workers() const;
   std::vector<JobView> jobs() const;
+  std::map<std::string, size_t> tasks_waiting() const;
   bool knows_worker(WorkerId worker) const { return workers_.count(worker) != 0; }
   void check_invariants() const;
 

@@ -37,6 +37,16 @@ std::vector<JobView> Machine::jobs() const {
   return views;
 }
 
+std::map<std::string, size_t> Machine::tasks_waiting() const {
+  std::map<std::string, size_t> waiting;
+  for (const auto& [id, job] : jobs_) {
+    for (const auto& [pool, queue] : job.queues) {
+      waiting[pools_.by_id.at(pool).target] += queue.waiting.size();
+    }
+  }
+  return waiting;
+}
+
 void Machine::check_invariants() const {
   size_t leased = 0, waiting = 0, parked = 0, timers = 0, fingerprinted = 0;
   for (const auto& [id, task] : tasks_) {

@@ -11,6 +11,7 @@
 //  - whatever waits for ever is reported (NoWorkerForTarget, TaskFailedInfra, JobStopped).
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -70,6 +71,9 @@ class Scheduler {
   // In the order of ids; O(n log n), for people.
   std::vector<WorkerView> workers() const;
   std::vector<JobView> jobs() const;
+  // By target: tasks that the next worker with room takes, whichever it is. Those that are parked
+  // for one worker, or for any but those that failed them, are not among them.
+  std::map<std::string, size_t> tasks_waiting() const;
   // Whether this worker is known and may be sent work.
   bool knows_worker(WorkerId worker) const;
 

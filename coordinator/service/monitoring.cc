@@ -22,7 +22,13 @@ std::vector<farm::Demand> demands_of(const StatusSources& sources) {
   for (const WorkerSession* session : sources.environment.workers.sessions()) {
     supplies.push_back({session->target, 1, session->slots_offered});
   }
-  return farm::demands(sources.jobs.appetites(), supplies);
+  auto demands = farm::demands(sources.jobs.appetites(), supplies);
+  std::map<std::string, int64_t> waiting;
+  for (const auto& [target, tasks] : sources.environment.dispatcher.scheduler().tasks_waiting()) {
+    waiting[target_of_device(target)] += static_cast<int64_t>(tasks);
+  }
+  for (farm::Demand& demand : demands) demand.tasks_waiting = waiting[demand.target];
+  return demands;
 }
 
 GaugeFamily gauge(const char* name, const char* help, double value) {
@@ -67,15 +73,18 @@ void add_workers(const StatusSources& sources, std::vector<GaugeFamily>& out) {
 }
 
 void add_demand(const StatusSources& sources, std::vector<GaugeFamily>& out) {
-  std::map<std::string, int64_t> depth, wanted;
+  std::map<std::string, int64_t> depth, wanted, waiting;
   for (const farm::Demand& demand : demands_of(sources)) {
     depth[demand.target] = demand.queue_depth;
     wanted[demand.target] = demand.wanted_workers;
+    waiting[demand.target] = demand.tasks_waiting;
   }
   out.push_back(
       by_label("lfarm_queue_depth", "Tasks that jobs could have under way now", "target", depth));
   out.push_back(
       by_label("lfarm_wanted_workers", "Workers that the queue could keep busy", "target", wanted));
+  out.push_back(by_label("lfarm_tasks_waiting", "Tasks that the next worker with room takes",
+                         "target", waiting));
 }
 
 void add_jobs(const StatusSources& sources, std::vector<GaugeFamily>& out) {
@@ -164,7 +173,8 @@ void add_tenants(const StatusSources& sources, std::vector<GaugeFamily>& out) {
 Json as_json(const farm::Demand& demand) {
   return {{"queue_depth", demand.queue_depth},
           {"workers", demand.workers},
-          {"wanted_workers", demand.wanted_workers}};
+          {"wanted_workers", demand.wanted_workers},
+          {"tasks_waiting", demand.tasks_waiting}};
 }
 
 // The server that holds the shards.

@@ -25,6 +25,8 @@ constexpr int kNearClients = 3;
 // How many clients want each model: most of them join the first one's job.
 constexpr size_t kSubmitsPerCase = 2;
 constexpr const char* kBudget = "4";
+// At a time, of each coordinator and searcher, where many workers want tasks.
+constexpr const char* kSearches = "8";
 // A node that was lost comes back later than its lease lasts, 15 s.
 constexpr int64_t kNodeRestartNs = 20'000'000'000;
 // With shards also sooner than others take them over.
@@ -68,8 +70,10 @@ Result<std::unique_ptr<Farm>> Farm::start(FarmOptions options) {
   LFARM_RETURN_IF_ERROR(farm->prepare_places());
   LFARM_RETURN_IF_ERROR(farm->prepare_keys());
   LFARM_RETURN_IF_ERROR(farm->start_coordinators());
+  LFARM_RETURN_IF_ERROR(farm->start_searchers());
   LFARM_RETURN_IF_ERROR(farm->start_workers());
   farm->make_clients();
+  LFARM_RETURN_IF_ERROR(farm->start_simulated());
   return farm;
 }
 
@@ -161,7 +165,7 @@ Status Farm::start_coordinators() {
                                                          path(name + ".log"), nullptr, restart_ns));
     LFARM_RETURN_IF_ERROR(coordinators_.back()->start());
   }
-  if (replicas_ && !options_.has_shards) idle_watch_ = std::make_unique<IdleWatch>(http_files);
+  if (replicas_) idle_watch_ = std::make_unique<IdleWatch>(http_files);
   return await_endpoint();
 }
 
@@ -176,9 +180,19 @@ std::vector<std::string> Farm::arguments_of(int coordinator) const {
       state(coordinator),
       "--endpoint-file",
       path("endpoint")};
+  if (coordinator < options_.searchers) {
+    arguments.insert(arguments.end(), {"--searchers", searchers_endpoint(coordinator)});
+  }
+  if (options_.simulated > 0) {
+    arguments.insert(arguments.end(), {"--searches", kSearches, "--tenant-searches", kSearches});
+  }
   if (!replicas_) return arguments;
   for (const std::string& word : replicas_->arguments(coordinator)) arguments.push_back(word);
   return arguments;
+}
+
+std::string Farm::searchers_endpoint(int coordinator) const {
+  return cat("ipc://", path(cat("searchers-", coordinator)));
 }
 
 Status Farm::await_endpoint() {
@@ -196,6 +210,43 @@ Status Farm::await_endpoint() {
       farm_key_ = log.substr(at + kSays.size(), log.find('\n', at) - at - kSays.size());
     }
   }
+  return {};
+}
+
+Status Farm::start_searchers() {
+  for (int k = 0; k < options_.searchers; ++k) {
+    std::string name = cat("searcher-", k);
+    std::vector<std::string> arguments = {options_.binaries + "/lfarm-coordinator",
+                                          "--role",
+                                          "search",
+                                          "--coordinator",
+                                          searchers_endpoint(k % options_.coordinators),
+                                          "--searches",
+                                          kSearches,
+                                          "--key",
+                                          path("worker.key"),
+                                          "--farm-key",
+                                          farm_key_};
+    searchers_.push_back(
+        std::make_unique<Supervised>(name, std::move(arguments), path(name + ".log"), nullptr));
+    LFARM_RETURN_IF_ERROR(searchers_.back()->start());
+  }
+  return {};
+}
+
+Status Farm::start_simulated() {
+  if (options_.simulated == 0) return {};
+  SimulatedOptions simulated;
+  simulated.program = options_.simulated_workers;
+  simulated.access = {"--farm",           endpoint(false), "--key",
+                      path("worker.key"), "--farm-key",    farm_key_};
+  simulated.workers = options_.simulated;
+  simulated.client = access(endpoint(false));
+  simulated.client.insert(simulated.client.begin(), options_.binaries + "/lfarm");
+  simulated.folder = path("simulated");
+  simulated.cases = options_.cases;
+  LFARM_RETURN_IF_ERROR(common::make_directories(simulated.folder));
+  LFARM_ASSIGN_OR_RETURN(simulated_, SimulatedLoad::start(std::move(simulated)));
   return {};
 }
 
@@ -223,9 +274,14 @@ Status Farm::start_workers() {
   return {};
 }
 
+std::vector<std::string> Farm::access(const std::string& endpoint) const {
+  return {"--farm", endpoint, "--farm-key", farm_key_, "--keys", path("client.key")};
+}
+
 std::vector<std::string> Farm::connection(const std::string& endpoint) const {
-  return {"--farm",           endpoint,   "--farm-key", farm_key_,  "--keys",
-          path("client.key"), "--device", "cpu",        "--budget", kBudget};
+  std::vector<std::string> arguments = access(endpoint);
+  arguments.insert(arguments.end(), {"--device", "cpu", "--budget", kBudget});
+  return arguments;
 }
 
 void Farm::make_clients() {
@@ -255,7 +311,11 @@ void Farm::tend(bool go_on) {
     // One that has lost its lease ends, as it should.
     complain(coordinator->tend(now, disk_is_fine && !replicas_));
   }
+  for (auto& searcher : searchers_) complain(searcher->tend(now, true));
   if (idle_watch_) complain(idle_watch_->tend(now));
+  if (simulated_) {
+    for (const std::string& what : simulated_->tend(now, go_on)) complain(what);
+  }
   for (auto& client : clients_) {
     if (client->current().empty() && go_on) client->submit(next_case());
     std::string submitted = client->current();
@@ -271,8 +331,9 @@ void Farm::tend(bool go_on) {
 }
 
 bool Farm::is_quiet() const {
-  return std::all_of(clients_.begin(), clients_.end(),
-                     [](const auto& client) { return client->current().empty(); });
+  bool is_waiting = simulated_ && !simulated_->is_quiet();
+  return !is_waiting && std::all_of(clients_.begin(), clients_.end(),
+                                    [](const auto& client) { return client->current().empty(); });
 }
 
 int Farm::attempts() const {
@@ -325,24 +386,33 @@ void Farm::check_same_plans() {
 void Farm::examine() {
   if (!plans_.empty()) check_outputs();
   std::vector<std::string> ask = {"jobs", "--json"};
-  std::vector<std::string> where = connection(endpoint(false));
-  ask.insert(ask.end(), where.begin(), where.end() - 4);  // no device, no budget
+  std::vector<std::string> where = access(endpoint(false));
+  ask.insert(ask.end(), where.begin(), where.end());
   ask.insert(ask.end(), {"--state", path("checker")});
   auto jobs = lfarm(std::move(ask), kCommandMs);
   if (!jobs.ok()) complain(jobs.error().message);
   if (jobs.ok() && jobs->find("\"jobs\":[]") == std::string::npos) {
     complain("jobs are left that nobody waits for: " + *jobs);
   }
+  if (simulated_) {
+    say(cat(simulated_->submits_done(), " submits of ", simulated_->cases_done(),
+            " models for simulated workers"));
+    for (const std::string& what : simulated_->complaints()) complain(what);
+    complain(simulated_->finish(kFinishMs));
+  }
   for (auto& worker : workers_) complain(worker->finish(kFinishMs));
+  for (auto& searcher : searchers_) complain(searcher->finish(kFinishMs));
   for (auto& coordinator : coordinators_) complain(coordinator->finish(kFinishMs));
   check_leftovers();
-  if (options_.has_shards) return check_same_plans();
-  if (replicas_) {
-    say(cat(idle_watch_->leaders(), " leaders; at most ", idle_watch_->longest_ns() / 1'000'000,
+  if (idle_watch_) {
+    say(cat("coordinators that answer changed ", idle_watch_->changes(), " times; at most ",
+            idle_watch_->workers_max(), " workers, ", idle_watch_->waiting_max(),
+            " tasks that waited, ", idle_watch_->longest_ns() / 1'000'000,
             " ms without work for a worker while tasks waited"));
-    // A store that was away at a handover may have had a model searched for twice.
-    return;
   }
+  if (options_.has_shards) return check_same_plans();
+  // A store that was away at a handover may have had a model searched for twice.
+  if (replicas_) return;
   auto listing = lfarm({"cache", "ls", "--json", "--state", path("farm")}, kCommandMs);
   if (!listing.ok()) return complain(listing.error().message);
   check_plans(*listing);
@@ -385,6 +455,8 @@ void Farm::print_logs() const {
   std::vector<std::string> names;
   for (const auto& coordinator : coordinators_) names.push_back(coordinator->name());
   for (const auto& worker : workers_) names.push_back(worker->name());
+  for (const auto& searcher : searchers_) names.push_back(searcher->name());
+  if (simulated_) names.emplace_back("simulated/simulated");
   for (const std::string& name : names) {
     auto log = common::read_file(path(name + ".log"));
     if (!log.ok()) continue;

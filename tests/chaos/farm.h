@@ -17,6 +17,7 @@
 #include "tests/chaos/network.h"
 #include "tests/chaos/process.h"
 #include "tests/chaos/replicas.h"
+#include "tests/chaos/simulated_load.h"
 
 namespace chaos {
 
@@ -25,6 +26,9 @@ struct FarmOptions {
   std::vector<std::string> cases;  // folders, in the order in which they are submitted
   int coordinators = 1;            // more than one share a lease and a store
   bool has_shards = false;         // or all of several serve at once, each its shards
+  int searchers = 0;               // in all, of the coordinators in turn
+  int simulated = 0;               // workers without a device, with clients for their target
+  std::string simulated_workers;   // their program
   std::string obstacle;            // why leave_the_machine() has failed; empty: it has not
 };
 
@@ -41,9 +45,11 @@ class Farm {
 
   std::vector<std::unique_ptr<Supervised>>& coordinators() { return coordinators_; }
   std::vector<std::unique_ptr<Supervised>>& workers() { return workers_; }
+  std::vector<std::unique_ptr<Supervised>>& searchers() { return searchers_; }
   std::vector<std::unique_ptr<Client>>& clients() { return clients_; }
-  SmallDisk* disk() { return disk_.get(); }         // null where none can be mounted
-  Replicas* replicas() { return replicas_.get(); }  // null with one coordinator
+  SimulatedLoad* simulated() { return simulated_.get(); }  // null where none is asked for
+  SmallDisk* disk() { return disk_.get(); }                // null where none can be mounted
+  Replicas* replicas() { return replicas_.get(); }         // null with one coordinator
   bool has_shards() const { return options_.has_shards; }
   FarNetwork* network() { return network_.get(); }           // null where none can be made
   const std::string& obstacle() const { return obstacle_; }  // why one of them is null
@@ -68,12 +74,18 @@ class Farm {
   std::string state(int coordinator) const;
   std::vector<std::string> arguments_of(int coordinator) const;
   common::Status await_endpoint();
+  common::Status start_searchers();
   common::Status start_workers();
+  common::Status start_simulated();
   void make_clients();
   common::Result<std::string> lfarm(std::vector<std::string> arguments, int timeout_ms) const;
+  // How a client reaches the farm.
+  std::vector<std::string> access(const std::string& endpoint) const;
+  // The same, and what it submits for.
   std::vector<std::string> connection(const std::string& endpoint) const;
   std::string path(const std::string& name) const { return scratch_.path() + "/" + name; }
   std::string endpoint(bool far) const;
+  std::string searchers_endpoint(int coordinator) const;  // where it listens for searchers
   std::string next_case();
   void check_outputs();
   void check_leftovers();
@@ -92,8 +104,10 @@ class Farm {
   std::unique_ptr<Replicas> replicas_;  // outlives the coordinators
   std::unique_ptr<IdleWatch> idle_watch_;
   std::vector<std::unique_ptr<Supervised>> coordinators_;
+  std::vector<std::unique_ptr<Supervised>> searchers_;
   std::vector<std::unique_ptr<Supervised>> workers_;
   std::vector<std::unique_ptr<Client>> clients_;
+  std::unique_ptr<SimulatedLoad> simulated_;            // null where none is asked for
   size_t next_ = 0;                                     // in the order of submits
   std::map<std::string, std::set<std::string>> plans_;  // of each case
   std::map<std::string, std::string> graphs_;           // of each case

@@ -37,6 +37,8 @@ const char* fault_name(Fault fault) {
       return "kill -9 a worker's child";
     case Fault::kKillCoordinator:
       return "kill -9 coordinator";
+    case Fault::kKillSearcher:
+      return "kill -9 searcher";
     case Fault::kKillClient:
       return "kill -9 client";
     case Fault::kDrainWorker:
@@ -69,6 +71,7 @@ Faults::Faults(Farm& farm, uint64_t seed, const std::string& only) : farm_(farm)
 }
 
 bool Faults::is_possible(Fault fault) const {
+  if (fault == Fault::kKillSearcher) return !farm_.searchers().empty();
   if (farm_.replicas() != nullptr) {
     return fault == Fault::kKillWorker || fault == Fault::kKillCoordinator ||
            fault == Fault::kCutStore;
@@ -137,6 +140,10 @@ void Faults::begin(int64_t now_ns) {
   } else if (fault == Fault::kKillCoordinator) {
     coordinator.kill();
     if (farm_.replicas() != nullptr) whom = cat(", ", coordinator.name());
+  } else if (fault == Fault::kKillSearcher) {
+    Supervised& searcher = *farm_.searchers()[draw % farm_.searchers().size()];
+    searcher.kill();
+    whom = cat(", ", searcher.name());
   } else if (fault == Fault::kStopCoordinator) {
     coordinator.stop();
   } else if (fault == Fault::kCutStore) {

@@ -16,6 +16,7 @@ enum class Fault : uint8_t {
   kKillWorker,
   kKillChild,  // of a worker: its executor or a compiler
   kKillCoordinator,
+  kKillSearcher,
   kKillClient,
   kDrainWorker,
   kStopWorker,

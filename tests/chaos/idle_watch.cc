@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <set>
+#include <optional>
 
 #include "common/base/cat.h"
 #include "common/base/files.h"
@@ -11,57 +11,88 @@
 namespace chaos {
 
 using common::cat;
+using Json = nlohmann::json;
 
 namespace {
-constexpr int64_t kPauseNs = 500'000'000;
+
+constexpr int64_t kPauseNs = 1'000'000'000;
 constexpr int64_t kIdleNsMax = 5'000'000'000;
 constexpr int64_t kAnswerMs = 1'000;
+
+constexpr size_t kPageRows = 200;  // as many as a coordinator gives at once
+
+// An object that the coordinator has at this path; nothing where it does not answer.
+std::optional<Json> object_at(const common::HttpEndpoint& address, const std::string& path) {
+  common::HttpCall call;
+  call.path = path;
+  call.timeout_ms = kAnswerMs;
+  auto reply = common::http_call(address, call);
+  if (!reply.ok() || reply->status != 200) return std::nullopt;
+  Json object = Json::parse(reply->body, nullptr, false);
+  return object.is_object() ? std::optional(std::move(object)) : std::nullopt;
+}
+
+// All rows of a list.
+std::optional<Json> rows_at(const common::HttpEndpoint& address, const std::string& path) {
+  Json rows = Json::array();
+  for (size_t total = 1; rows.size() < total;) {
+    auto page = object_at(address, cat(path, "?count=", kPageRows, "&skip=", rows.size()));
+    if (!page) return std::nullopt;
+    if (!(*page)["rows"].is_array() || (*page)["rows"].empty()) break;
+    total = page->value("total", size_t{0});
+    rows.insert(rows.end(), (*page)["rows"].begin(), (*page)["rows"].end());
+  }
+  return rows;
+}
+
 }  // namespace
 
-std::string IdleWatch::ask() {
-  for (const std::string& file : files_) {
-    auto address = common::read_file(file);
-    if (!address.ok()) continue;
-    size_t colon = address->rfind(':');
-    if (colon == std::string::npos) continue;
-    common::HttpCall call;
-    call.path = "/api/v1/overview";
-    call.timeout_ms = kAnswerMs;
-    auto reply =
-        common::http_call({address->substr(0, colon), std::stoi(address->substr(colon + 1))}, call);
-    if (reply.ok() && reply->status == 200) return std::move(reply->body);
+bool IdleWatch::ask(const std::string& file, std::map<std::string, Worker>& workers) {
+  auto text = common::read_file(file);
+  if (!text.ok()) return false;
+  size_t colon = text->rfind(':');
+  if (colon == std::string::npos) return false;
+  common::HttpEndpoint address{text->substr(0, colon), std::stoi(text->substr(colon + 1))};
+  auto worker_rows = rows_at(address, "/api/v1/workers");
+  auto demand = object_at(address, "/api/v1/demand");
+  if (!worker_rows || !demand) return false;
+  const Json& targets = (*demand)["targets"];
+  for (const Json& row : *worker_rows) {
+    if (row.value("draining", false)) continue;
+    Worker& worker = workers[row.value("worker", "")];
+    worker.tasks += row.value("tasks", 0);
+    const Json& target = targets.value(row.value("target", ""), Json::object());
+    int64_t tasks = target.value("tasks_waiting", 0);
+    if (tasks == 0) continue;
+    worker.waiting += tasks;
+    worker.coordinator = file.substr(file.rfind('/') + 1);
   }
-  return "";
+  return true;
 }
 
 std::string IdleWatch::tend(int64_t now_ns) {
   if (now_ns < next_ns_) return "";
   next_ns_ = now_ns + kPauseNs;
-  auto seen = nlohmann::json::parse(ask(), nullptr, false);
-  if (!seen.is_object()) {  // nobody leads
-    idle_since_ns_.clear();
-    return "";
+  std::map<std::string, Worker> workers;
+  std::string answering;
+  for (const std::string& file : files_) {
+    if (ask(file, workers)) answering += cat(" ", file);
   }
-  const auto& farm = seen["farm"];
-  std::string leader = farm.value("coordinator", "");
-  if (leader != leader_) {
-    ++leaders_;
-    leader_ = leader;
-    idle_since_ns_.clear();
-  }
-  bool waits = farm.value("tasks_open", 0) > farm.value("tasks_leased", 0);
-  std::set<std::string> idle;
-  for (const auto& worker : seen["workers"]["rows"]) {
-    bool has_none = waits && worker.value("tasks", 0) == 0;
-    if (has_none && !worker.value("draining", false)) idle.insert(worker.value("worker", ""));
-  }
-  std::erase_if(idle_since_ns_, [&](const auto& entry) { return idle.count(entry.first) == 0; });
-  for (const std::string& worker : idle) {
-    int64_t since_ns = idle_since_ns_.emplace(worker, now_ns).first->second;
+  if (answering != answering_ && !answering.empty()) ++changes_;
+  answering_ = answering;
+  workers_max_ = std::max(workers_max_, workers.size());
+  std::erase_if(idle_since_ns_, [&](const auto& entry) {
+    auto found = workers.find(entry.first);
+    return found == workers.end() || found->second.tasks > 0 || found->second.waiting == 0;
+  });
+  for (const auto& [name, worker] : workers) {
+    waiting_max_ = std::max(waiting_max_, worker.waiting);
+    if (worker.tasks > 0 || worker.waiting == 0) continue;
+    int64_t since_ns = idle_since_ns_.emplace(name, now_ns).first->second;
     longest_ns_ = std::max(longest_ns_, now_ns - since_ns);
     if (now_ns - since_ns > kIdleNsMax) {
-      return cat(worker, " has had nothing for ", (now_ns - since_ns) / 1'000'000,
-                 " ms while tasks wait: ", farm.dump());
+      return cat(name, " has had nothing for ", (now_ns - since_ns) / 1'000'000, " ms while ",
+                 worker.waiting, " tasks wait, also at ", worker.coordinator);
     }
   }
   return "";

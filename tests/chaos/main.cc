@@ -1,9 +1,11 @@
-// lfarm-chaos [--seconds N] [--seed S] [--only FAULT] [--coordinators N [--shards 64]]: a farm of
-// real processes under faults, for a bounded time. Goal: whatever is killed, stopped, filled or
-// cut, every model that a user keeps asking for gets exactly one plan, that plan is right, and no
-// process dies by itself. Method: clients submit models while a seed draws faults; then all is
-// healed, clients must come to an end, and what they were told is compared with what the store
-// holds and with PyTorch's outputs.
+// lfarm-chaos [--seconds N] [--seed S] [--only FAULT] [--coordinators N [--shards 64]]
+//             [--searchers N] [--simulated WORKERS]
+// A farm of real processes under faults, for a bounded time. Goal: whatever is killed, stopped,
+// filled or cut, every model that a user keeps asking for gets exactly one plan, that plan is
+// right, no worker of several coordinators is idle for long while tasks wait, and no process dies
+// by itself. Method: clients submit models while a seed draws faults; then all is healed, clients
+// must come to an end, and what they were told is compared with what the store holds and with
+// PyTorch's outputs.
 #include <sys/prctl.h>
 
 #include <algorithm>
@@ -34,7 +36,9 @@ struct Options {
   uint64_t seed = 1;
   int coordinators = 1;
   bool has_shards = false;
-  std::string only;  // the name of a fault
+  int searchers = 0;  // of the coordinators in turn
+  int simulated = 0;  // workers without a device
+  std::string only;   // the name of a fault
 };
 
 // False after a mistake.
@@ -57,6 +61,12 @@ bool parse(int argc, char** argv, Options& options) {
     } else if (std::strcmp(argv[k], "--shards") == 0) {
       if (value != 1 && value != 64) return false;
       options.has_shards = value == 64;
+    } else if (std::strcmp(argv[k], "--searchers") == 0) {
+      if (value > 16) return false;
+      options.searchers = static_cast<int>(value);
+    } else if (std::strcmp(argv[k], "--simulated") == 0) {
+      if (value > 1024) return false;
+      options.simulated = static_cast<int>(value);
     } else if (std::strcmp(argv[k], "--seed") == 0) {
       options.seed = value;
     } else {
@@ -92,6 +102,9 @@ void await_clients(Farm& farm) {
     std::this_thread::sleep_for(kTick);
   }
   if (!farm.violations().empty()) return;  // which nobody waited for to pass
+  if (farm.simulated() != nullptr) {
+    for (const std::string& what : farm.simulated()->complaints()) farm.complain(what);
+  }
   for (const auto& client : farm.clients()) {
     if (client->current().empty()) continue;
     farm.complain(cat(client->name(), " still waits for ", client->current(),
@@ -101,7 +114,8 @@ void await_clients(Farm& farm) {
 
 int run(const Options& options, const std::string& obstacle) {
   auto farm = Farm::start({paths::binaries(), shuffled_cases(options.seed), options.coordinators,
-                           options.has_shards, obstacle});
+                           options.has_shards, options.searchers, options.simulated,
+                           common::executable_directory() + "/lfarm-simulated-workers", obstacle});
   if (!farm.ok()) {
     std::printf("the farm does not start: %s\n", farm.error().message.c_str());
     return 1;
@@ -133,6 +147,8 @@ int run(const Options& options, const std::string& obstacle) {
   std::string only = options.only.empty() ? "" : cat(" --only '", options.only, "'");
   if (options.coordinators > 1) only += cat(" --coordinators ", options.coordinators);
   if (options.has_shards) only += " --shards 64";
+  if (options.searchers > 0) only += cat(" --searchers ", options.searchers);
+  if (options.simulated > 0) only += cat(" --simulated ", options.simulated);
   std::printf("again: build/tests/lfarm-chaos --seconds %lld --seed %llu%s\n",
               static_cast<long long>(options.seconds),
               static_cast<unsigned long long>(options.seed), only.c_str());
@@ -146,7 +162,7 @@ int main(int argc, char** argv) {
   if (!parse(argc, argv, options)) {
     std::fprintf(stderr,
                  "usage: lfarm-chaos [--seconds N] [--seed S] [--only FAULT] [--coordinators N "
-                 "[--shards 64]]\n");
+                 "[--shards 64]] [--searchers N] [--simulated WORKERS]\n");
     return 2;
   }
   std::printf("seed %llu, %lld s\n", static_cast<unsigned long long>(options.seed),

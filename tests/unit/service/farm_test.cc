@@ -74,6 +74,32 @@ TEST(Farm, ATaskForAWorkerThatIsGoneHoldsUpNoOther) {
   EXPECT_EQ(farm.scheduler.stats().tasks_open, 1u);
 }
 
+TEST(Farm, SaysWhatWaitsForAnyWorkerOfATarget) {
+  Farm farm;
+  farm.job(1);
+  farm.hello(1);
+  farm.task(1);
+  EXPECT_EQ(farm.scheduler.tasks_waiting()["cpu"], 0u) << "it is leased";
+  farm.task(2);
+  farm.task(3);
+  EXPECT_EQ(farm.scheduler.tasks_waiting()["cpu"], 2u);
+  farm.hello(5, 1, "cuda");
+  EXPECT_EQ(farm.scheduler.tasks_waiting()["cuda"], 0u);
+  farm.hello(2, 2);
+  EXPECT_EQ(farm.scheduler.tasks_waiting()["cpu"], 0u);
+  farm.hello(3);
+  TaskAdded parked;
+  parked.task = 4;
+  parked.job = 1;
+  parked.target = "cpu";
+  parked.run_limit_ms = 1000;
+  parked.only = 1;
+  farm.on(parked);
+  EXPECT_EQ(farm.scheduler.tasks_waiting()["cpu"], 0u)
+      << "it waits for worker 1, the third is idle";
+  EXPECT_EQ(farm.scheduler.stats().tasks_open, 4u);
+}
+
 TEST(Farm, NeverExceedsTheSlotsOfferedAndFollowsTheirChanges) {
   Farm farm;
   farm.job(1);
