@@ -27,7 +27,7 @@ class PausableGroups {
 
  private:
   void signal_all(int signal);
-  const SteadyClock clock_;
+  SteadyClock clock_;
   mutable std::mutex mutex_;  // guards what follows
   std::set<pid_t> groups_;
   bool paused_ = false;

@@ -71,8 +71,8 @@ class Scheduler {
   // In the order of ids; O(n log n), for people.
   std::vector<WorkerView> workers() const;
   std::vector<JobView> jobs() const;
-  // By target: tasks that the next worker with room takes, whichever it is. Those that are parked
-  // for one worker, or for any but those that failed them, are not among them.
+  // Tasks in queues, by target: a worker with room takes the next of them, or parks it where it is
+  // for another worker. Parked ones are not counted.
   std::map<std::string, size_t> tasks_waiting() const;
   // Whether this worker is known and may be sent work.
   bool knows_worker(WorkerId worker) const;

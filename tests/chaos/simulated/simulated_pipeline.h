@@ -40,7 +40,7 @@ class SimulatedDevices {
   void run();
 
   const int64_t task_ns_;
-  const common::SteadyClock clock_;
+  common::SteadyClock clock_;
   std::mutex answers_mutex_;  // guards what follows
   bench::SimulatedAnswers answers_{bench::AnswersFrom::kDevice};
   std::mutex mutex_;  // guards what follows
