@@ -27,7 +27,7 @@ void perturb(HostTensor& tensor, uint64_t seed) {
   }
 }
 
-// Weights of other sizes are made anew for each case.
+// Whether cases can share the weight. One whose shape has a symbol is drawn for each case.
 bool has_constant_sizes(const GraphInput& input) {
   return std::all_of(input.shape.begin(), input.shape.end(),
                      [](const Expr& size) { return size.is_constant(); });

@@ -27,7 +27,7 @@ struct Demand {
   int64_t queue_depth = 0;  // tasks that jobs could have under way
   int64_t workers = 0;
   int64_t wanted_workers = 0;
-  int64_t tasks_waiting = 0;  // made already, for whichever worker has room
+  int64_t tasks_waiting = 0;  // in queues: not leased to a worker, not parked for one
 };
 
 // Of a target that has no worker yet: what workers offer unless told otherwise.

@@ -15,7 +15,7 @@ constexpr int kClients = 16;
 constexpr size_t kSubmitsPerCase = 2;
 // No machine of these tests is one.
 constexpr const char* kTarget = "cpu-aarch64";
-// Eight models of so many tasks at a time are more than 256 workers take.
+// 16 clients submit 8 models at a time: 512 tasks in flight for 256 workers of one slot each.
 constexpr const char* kBudget = "400";
 constexpr const char* kInFlight = "64";
 constexpr const char* kTaskMs = "5000";

@@ -46,7 +46,7 @@ enum class ProfileStage : uint8_t {
 inline bool runs_candidate(ProfileStage stage) {
   return stage == ProfileStage::kCandidate || stage == ProfileStage::kMeasured;
 }
-// Whether the child may be stopped while others measure.
+// Whether the worker may stop the child (SIGSTOP) while another worker measures.
 inline bool may_stand_still(ProfileStage stage) {
   return stage == ProfileStage::kReference || stage == ProfileStage::kCandidate;
 }
