@@ -2,6 +2,7 @@
 // none.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 namespace common {
@@ -9,5 +10,17 @@ namespace common {
 // Rows and columns of a packed block. Where sizes are known a generator makes them smaller, so that
 // blocks are equal, and wider where panels are read where they lie.
 inline constexpr int64_t kTileBlockRows = 96, kTileBlockColumns = 256;
+
+// With fewer units, threads of a processor wait for each other.
+inline constexpr int64_t kFewUnits = 8;
+
+// Columns of a unit, of `columns`, that are read where they lie beside rows that are packed for
+// them. Packing a row that is computed takes as long as multiplying it by some 40 columns, casting
+// one as long as by three. Rows whose number is not known may be few: columns are shared out.
+inline int64_t columns_beside_packed_rows(int64_t columns, bool knows_rows) {
+  constexpr int64_t kMost = 1024, kSharedLeast = 96;
+  if (knows_rows || columns > kMost * (kFewUnits - 1)) return kMost;
+  return std::clamp((columns + kFewUnits - 1) / kFewUnits, kSharedLeast, kMost);
+}
 
 }  // namespace common

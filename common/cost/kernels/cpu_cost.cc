@@ -108,7 +108,7 @@ double attention_ns(const AttentionSize& size, const ScheduleValues& values,
 
 // By rates alone, whatever the loops.
 double flat_ns(Template form, const KernelProfile& p, const DeviceTerms& terms) {
-  double multiply_ns = terms.products.in_place_ns;
+  double multiply_ns = terms.products.in_place_ns, packing_ns = 0;
   if (form == Template::kGemm) {
     multiply_ns = terms.products.library_ns;
     // A library's tiles, 12 rows by a vector of columns; one row it multiplies by itself.
@@ -116,13 +116,14 @@ double flat_ns(Template form, const KernelProfile& p, const DeviceTerms& terms) 
     if (size.rows > 1 && size.columns > 1) {
       multiply_ns *= up(size.rows, 12) / size.rows;
       multiply_ns *= up(size.columns, terms.vector.lanes) / size.columns;
+      packing_ns = size.batch * size.columns * size.steps * terms.products.library_pack_ns;
     }
   }
   const OperationTerms& each = terms.operations;
   return p.simple_ops * each.simple_ns + p.row_ops * each.row_ns + p.hard_ops * each.hard_ns +
          p.random_reads * each.random_ns + p.folded_reads * each.folded_ns +
          p.sort_steps * each.sort_step_ns + p.sort_turns * each.sort_turn_ns +
-         p.contraction_ops * multiply_ns;
+         p.contraction_ops * multiply_ns + packing_ns;
 }
 
 }  // namespace

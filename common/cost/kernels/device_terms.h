@@ -64,6 +64,7 @@ struct ProductTerms {
   double in_place_ns;
   double attention_ns;
   double library_ns;
+  double library_pack_ns = 0;  // and of an element of the matrix, which a library packs in each run
 };
 
 // What a whole run takes beside its kernels.

@@ -16,6 +16,7 @@
 #include "common/ir/llir/body_traffic.h"
 #include "common/ir/llir/fallback_form.h"
 #include "common/ir/llir/grouped_form.h"
+#include "common/schedule/cpu_tile.h"
 
 namespace common {
 namespace {
@@ -439,14 +440,29 @@ class Walk {
     const auto grouped = has_row_order(node)
                              ? grouped_form(body_, static_cast<NodeId>(&node - body_.nodes.data()))
                              : std::nullopt;
-    // Operands are packed once, not read once per product.
+    // Operands are packed, not read once per product.
+    const bool is_swapped = tile_problem(body_, node).swapped;
     for (size_t k = 0; k < node.operands.size(); ++k) {
       NodeId operand = node.operands[k];
       if (grouped && static_cast<size_t>(grouped->matrices) == k) continue;
       Indices packed = loops_.open(body_.node(operand).shape);
-      demand(operand, packed, {order_of(packed), false});
+      const bool is_columns = (k == 1) != is_swapped;
+      Order order = is_columns ? Order{} : row_blocks(node, operand);
+      for (size_t loop : order_of(packed)) order.push_back(loop);
+      if (is_columns && is_widened_input(body_, operand)) operand = body_.node(operand).operands[0];
+      demand(operand, packed, {order, false});
     }
     demand_by_columns(node);
+  }
+
+  // A loop over the blocks of columns for each of which a product's rows are computed; none where
+  // they are only read, which costs little.
+  Order row_blocks(const Node& node, NodeId rows) {
+    const TileProblem problem = tile_problem(body_, node);
+    if (problem.n.empty() || computed_operations(body_, rows) == 0) return {};
+    const int64_t columns = problem.n_size.evaluate(symbols_);
+    const int64_t block = columns_beside_packed_rows(columns, problem.m_size.is_constant());
+    return order_of(loops_.open({Expr((columns + block - 1) / block)}));
   }
 
   // What the rows of a skinny product cost where they are not packed.

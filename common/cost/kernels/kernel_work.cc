@@ -66,15 +66,6 @@ std::set<NodeId> computed_by(const Graph& body, NodeId id) {
   return found;
 }
 
-// Operations that compute an element of the node; the cast of what is read is none.
-double computed_operations(const Graph& body, NodeId id) {
-  const std::set<NodeId> nodes = computed_by(body, id);
-  auto operations = std::count_if(nodes.begin(), nodes.end(), [&](NodeId one) {
-    return body.node(one).op != Op::kView && body.node(one).op != Op::kGather;
-  });
-  return operations <= 1 && is_half_value(body, id) ? 0 : static_cast<double>(operations);
-}
-
 // Whether the value takes elements through a view that is not valid everywhere.
 bool reads_border(const Graph& body, NodeId id) {
   const std::set<NodeId> nodes = computed_by(body, id);
@@ -110,6 +101,20 @@ std::vector<int> reduction_depths(const Graph& body) {
     if (node.op == Op::kReduce || node.op == Op::kSoftmax || node.op == Op::kNorm) ++depths[id];
   }
   return depths;
+}
+
+double computed_operations(const Graph& body, NodeId id) {
+  const std::set<NodeId> nodes = computed_by(body, id);
+  auto operations = std::count_if(nodes.begin(), nodes.end(), [&](NodeId one) {
+    return body.node(one).op != Op::kView && body.node(one).op != Op::kGather;
+  });
+  return operations <= 1 && is_half_value(body, id) ? 0 : static_cast<double>(operations);
+}
+
+bool is_widened_input(const Graph& body, NodeId id) {
+  const Node& node = body.node(id);
+  return node.op == Op::kCast && node.dtype == DType::kFloat32 &&
+         body.node(node.operands[0]).dtype == DType::kBfloat16 && is_half_input(body, id);
 }
 
 ContractionSize contraction_size(const Graph& body, const Node& node,

@@ -17,6 +17,11 @@ size_t shared_prefix(const Graph& body);
 // By node: how many reductions one after the other it waits for, with its own.
 std::vector<int> reduction_depths(const Graph& body);
 
+// Operations that compute an element of the node; the cast of what is read is none.
+double computed_operations(const Graph& body, NodeId id);
+// float32 made of bfloat16 that lies in an input.
+bool is_widened_input(const Graph& body, NodeId id);
+
 // `node` is a kContract of the body; symbols[k] is the value of s<k>, here and below.
 ContractionSize contraction_size(const Graph& body, const Node& node,
                                  const std::vector<int64_t>& symbols);

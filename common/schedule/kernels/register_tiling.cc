@@ -14,12 +14,8 @@ namespace {
 
 int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
 
-// With fewer units, threads of a processor wait for each other.
-constexpr int64_t kFewUnits = 8;
 // Where columns are packed, further units pack rows again, and narrow ones cost more for it.
 constexpr int64_t kPackedUnits = 4, kPackedColumnsMin = 64;
-// Packing a row takes as long as multiplying it by some 40 columns.
-constexpr int64_t kPackedColumns = 1024;
 
 constexpr int64_t kMatrixColumnsMax = 4;
 
@@ -112,7 +108,7 @@ RegisterTiling with_blocks(RegisterTiling t, const TileProblem& problem, const S
   int64_t block_rows = kTileBlockRows;
   if (in_place.columns && !packs_nothing) {
     // Rows are packed for many columns at once, and shared out where those make few units.
-    columns = kPackedColumns;
+    columns = columns_beside_packed_rows(known(problem.n_size), problem.m_size.is_constant());
     int64_t parts = share_of(problem.n_size, columns);
     if (problem.m_size.is_constant() && parts < kFewUnits) {
       int64_t m = std::max<int64_t>(problem.m_size.constant(), 1);

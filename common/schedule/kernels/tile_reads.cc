@@ -9,12 +9,12 @@ namespace {
 
 // The operand's element at indices that are bound for the question only.
 struct Trial {
-  Trial(const Contraction& product, Side side, DType dtype)
+  Trial(const Contraction& product, const TileSteps& steps, Side side)
       : graph(product.body()),
         writer(graph.symbols),
         emitter(graph, writer),
-        side(side),
-        dtype(dtype) {
+        steps(steps),
+        side(side) {
     for (const Expr& size : product.sizes_of(product.problem().batch)) {
       batch.push_back(Expr::index(bind(size)));
     }
@@ -24,9 +24,8 @@ struct Trial {
     return writer.bind_index("t", extent, 0);
   }
   std::optional<PlainRead> read(const Contraction& product, const Indices& at) {
-    auto found = product.read_at(side, at, emitter);
+    auto found = tile_read(product, steps, side, at, emitter);
     if (!found || !emitter.status().ok()) return std::nullopt;
-    if (graph.inputs[static_cast<size_t>(found->input)].dtype != dtype) return std::nullopt;
     found->offset = writer.simplify(found->offset);
     return found;
   }
@@ -34,8 +33,8 @@ struct Trial {
   const Graph& graph;
   CodeWriter writer;
   BodyEmitter emitter;
+  const TileSteps& steps;
   Side side;
-  DType dtype;
   std::vector<Expr> batch;
   std::vector<Expr> ends;  // of each index, in the order they were bound
 };
@@ -56,7 +55,7 @@ std::optional<int64_t> greatest(const Expr& e, const std::vector<Expr>& ends) {
 }
 
 int64_t row_elements(const Contraction& product, const TileSteps& steps) {
-  Trial trial(product, Side::kLeft, steps.dtype);
+  Trial trial(product, steps, Side::kLeft);
   int own = trial.bind(product.problem().m_size);
   std::vector<Expr> sizes = product.sizes_of(product.problem().k);
   std::vector<int> indices;
@@ -80,6 +79,16 @@ int64_t row_elements(const Contraction& product, const TileSteps& steps) {
 
 }  // namespace
 
+std::optional<PlainRead> tile_read(const Contraction& product, const TileSteps& steps, Side side,
+                                   const Indices& at, BodyEmitter& emitter) {
+  if (auto own = product.read_at(side, at, emitter)) {
+    const GraphInput& input = product.body().inputs[static_cast<size_t>(own->input)];
+    return input.dtype == steps.dtype ? own : std::nullopt;
+  }
+  if (side == Side::kLeft || steps.dtype != DType::kFloat32) return std::nullopt;
+  return plain_cast_read(product.operand(side), at, DType::kBfloat16, emitter);
+}
+
 int64_t rows_lie_in_place(const Contraction& product, const TileSteps& steps) {
   int64_t run = row_elements(product, steps);
   if (run == kWholeRow) return run;
@@ -92,7 +101,7 @@ std::optional<int64_t> columns_lie_in_place(const Contraction& product, const Ti
   if (!columns.is_constant() || columns.constant() < 1 || product.problem().n.empty()) {
     return std::nullopt;
   }
-  Trial trial(product, Side::kRight, steps.dtype);
+  Trial trial(product, steps, Side::kRight);
   // Label by label, where the last one holds whole vectors: no division hides them then.
   std::vector<Expr> sizes = product.sizes_of(product.problem().n);
   bool whole = sizes.back().constant() % lanes == 0;

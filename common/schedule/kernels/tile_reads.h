@@ -11,13 +11,18 @@ namespace common {
 
 inline constexpr int64_t kWholeRow = INT64_MAX;
 
+// Where an element of the operand is read that lies in an input: as the steps' own type or, of
+// float32 columns, as bfloat16, which is made wider as it is read.
+std::optional<PlainRead> tile_read(const Contraction& product, const TileSteps& steps, Side side,
+                                   const Indices& at, BodyEmitter& emitter);
+
 // How many steps of the left operand lie side by side in an input of the steps' own type, whatever
 // the row, from every multiple of that number on: kWholeRow, or the size of k's last labels. 0: no
 // such runs. The last half pair of a whole row is none that can be read in one.
 int64_t rows_lie_in_place(const Contraction& product, const TileSteps& steps);
 
 // Of the right operand: whether a step's elements of `lanes` columns lie side by side in an input
-// of the steps' own type, from every multiple of `lanes` on. The last of them may reach beyond the
+// (see tile_read), from every multiple of `lanes` on. The last of them may reach beyond the
 // columns and beyond half a pair, though not beyond the input. Gives the distance between
 // neighbouring steps, in steps.
 std::optional<int64_t> columns_lie_in_place(const Contraction& product, const TileSteps& steps,

@@ -182,6 +182,19 @@ class Groups {
   std::vector<common::NodeId> walked_;  // the last root that each node was met from
 };
 
+// A copy in a wider type: kernels make it wider as they read it.
+bool widens_copy(const Selected& selected, const Node& node) {
+  if (node.op != Op::kCast) return false;
+  common::NodeId source = node.operands[0];
+  while (selected.graph.node(source).op == Op::kView) {
+    if (selected.lowering[at(source)] == Lowering::kCopy) {
+      return common::dtype_size(selected.graph.node(source).dtype) < common::dtype_size(node.dtype);
+    }
+    source = selected.graph.node(source).operands[0];
+  }
+  return false;
+}
+
 }  // namespace
 
 std::vector<std::vector<int64_t>> store_values(const Selected& selected) {
@@ -204,7 +217,7 @@ std::vector<std::vector<int64_t>> store_values(const Selected& selected) {
   std::vector<std::vector<int64_t>> values(n);
   for (size_t i = 0; i < n; ++i) {
     const Node& node = graph.nodes[i];
-    if (!is_computed(node)) continue;
+    if (!is_computed(node) || widens_copy(selected, node)) continue;
     values[i] = {kStoreInPlace, kStoreAlone};
     if (!is_plain(node)) continue;
     if (has_plain_user[i]) values[i].push_back(kStoreWithUser);

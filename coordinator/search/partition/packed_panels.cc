@@ -217,8 +217,9 @@ class PanelPacker {
       product.operands[w] = add_copy(i, w, std::move(copy), back);
       if (!widened) continue;
       widened->operands = {product.operands[w]};
-      product.operands[w] = to_.add(*std::move(widened), Lowering::kInPlace,
-                                    added(from_.gene[i], w, 2), added(from_.choice[i], w, 2));
+      product.operands[w] =
+          to_.add(*std::move(widened), Lowering::kInPlace, added(from_.gene[i], w, 2),
+                  from_.choice[at(from_.graph.nodes[i].operands[w])]);
     }
   }
 
@@ -248,7 +249,9 @@ class PanelPacker {
     int64_t group = has_pairs_ && read_short(i, contract) ? 2 : 1;
     int64_t width = kPanelBytes / common::dtype_size(contract.dtype);
     const std::vector<int>& own = *columns == 1 ? c.b : c.a;
-    matrix = contract.operands[*columns];
+    // What a tile makes wider as it reads takes half of the memory.
+    const auto narrow = group == 1 ? short_of(matrix) : std::nullopt;
+    matrix = narrow.value_or(contract.operands[*columns]);
     Panels views = Layout(to_.graph.node(matrix).shape, own, problem, width, group).views();
     // A copy is not copied again.
     while (to_.lowering[at(matrix)] == Lowering::kCopy) {
@@ -262,6 +265,13 @@ class PanelPacker {
     common::DType dtype = to_.graph.node(matrix).dtype;
     Node panels{Op::kView, dtype, views.panels.shape, {matrix}, ViewAttr{views.panels}};
     contract.operands[*columns] = add_copy(i, *columns, std::move(panels), views.matrix);
+    if (!narrow) return;
+    common::NodeId cast = from_.graph.nodes[i].operands[*columns];
+    while (from_.graph.node(cast).op == Op::kView) cast = from_.graph.node(cast).operands[0];
+    Node wide{Op::kCast, contract.dtype, views.matrix.shape, {contract.operands[*columns]}, {}};
+    contract.operands[*columns] =
+        to_.add(std::move(wide), Lowering::kInPlace, added(from_.gene[i], *columns, 2),
+                from_.choice[at(cast)]);
   }
 
   // Lets node `i` multiply what its operands were before they were made float32, if that was

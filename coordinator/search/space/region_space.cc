@@ -398,7 +398,7 @@ std::shared_ptr<const Structure> RegionSpace::structure(const Genome& genome) {
   result->sites = chosen->sites;
   std::vector<int64_t> wishes = chosen->wishes;
   for (size_t i = 0; i < materialised.size(); ++i) {
-    if (!is_computed(selected.graph.nodes[i])) continue;
+    if (chosen->values[i].empty()) continue;
     GeneName name{GeneKind::kStore, selected.gene[i], 0};
     if (auto gene = genome.get(name)) wishes[i] = *gene;
     materialised[i] = wishes[i] != kStoreInPlace;

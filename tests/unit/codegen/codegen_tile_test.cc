@@ -1,6 +1,7 @@
 // Code of the kTile template against the reference interpreter.
 #include <array>
 #include <limits>
+#include <optional>
 
 #include "common/runtime/device/cpu_device.h"
 #include "product_cases.h"
@@ -43,9 +44,11 @@ TEST(CodegenTile, EveryScheduleValue) {
   batch.check_all(3e-4);
 }
 
-// x with labels (m..., k...) times a matrix [k..., n...] that lies in panels of `width` columns.
+// x with labels (m..., k...) times a matrix [k..., n...] that lies in panels of `width` columns,
+// whose elements are of the type `stored`.
 void add_panels(KernelBatch& batch, Random& random, DType dtype, std::vector<int64_t> k_sizes,
-                std::vector<int64_t> n_sizes, int64_t width, Schedule schedule) {
+                std::vector<int64_t> n_sizes, int64_t width, Schedule schedule,
+                std::optional<DType> stored = {}) {
   GraphBuilder b;
   std::vector<int64_t> x_sizes{37}, panels_sizes;
   std::vector<int> x_labels{0}, labels, out{0};
@@ -69,11 +72,15 @@ void add_panels(KernelBatch& batch, Random& random, DType dtype, std::vector<int
   }
   panels_sizes = {(n_size + width - 1) / width, k_size, width};
   NodeId x = input(b, dtype, Shape(x_sizes.begin(), x_sizes.end()));
-  NodeId panels = input(b, dtype, Shape(panels_sizes.begin(), panels_sizes.end()));
+  const DType panel_type = stored.value_or(dtype);
+  NodeId panels = input(b, panel_type, Shape(panels_sizes.begin(), panels_sizes.end()));
   View view{matrix, {floor_div(n, Expr(width)), k, mod(n, Expr(width))}, {}, 0};
-  b.output(contract(b, x, b.view(panels, view), x_labels, labels, out));
-  batch.add(Template::kTile, std::move(schedule), b.finish(),
-            {random_tensor(random, dtype, x_sizes), random_tensor(random, dtype, panels_sizes)});
+  NodeId columns = b.view(panels, view);
+  if (panel_type != dtype) columns = b.cast(columns, dtype);
+  b.output(contract(b, x, columns, x_labels, labels, out));
+  batch.add(
+      Template::kTile, std::move(schedule), b.finish(),
+      {random_tensor(random, dtype, x_sizes), random_tensor(random, panel_type, panels_sizes)});
 }
 
 // A weight that was laid in panels is not packed in every run.
@@ -97,6 +104,54 @@ TEST(CodegenTile, PanelsAreReadInPlace) {
   batch.compile();
   for (size_t k = 0; k < batch.size(); ++k) {
     EXPECT_EQ(batch.at(k).source.text.find("packed"), std::string::npos) << k;
+  }
+  batch.check_all(3e-4);
+}
+
+// Panels of bfloat16 are made wider as they are read.
+TEST(CodegenTile, PanelsOfHalvesAreReadInPlace) {
+  if (runs_on_gpu()) GTEST_SKIP() << "threads of a GPU share all that they read";
+  Random random(35);
+  KernelBatch batch;
+  const int64_t lanes = batch.lanes(DType::kFloat32);
+  for (int64_t width : {lanes, 2 * lanes}) {
+    add_panels(batch, random, DType::kFloat32, {300}, {96}, width, {}, DType::kBfloat16);
+    add_panels(batch, random, DType::kFloat32, {1500}, {3 * lanes}, width, {}, DType::kBfloat16);
+    add_panels(batch, random, DType::kFloat32, {3, 20}, {5, 32}, width, {}, DType::kBfloat16);
+  }
+  // Parts of panels.
+  add_panels(batch, random, DType::kFloat32, {300}, {50}, lanes, {}, DType::kBfloat16);
+  add_panels(batch, random, DType::kFloat32, {1500}, {7}, lanes, {}, DType::kBfloat16);
+  batch.compile();
+  for (size_t k = 0; k < batch.size(); ++k) {
+    EXPECT_EQ(batch.at(k).source.text.find("packed"), std::string::npos) << k;
+    EXPECT_NE(batch.at(k).source.text.find(" = lf_widen"), std::string::npos) << k;
+  }
+  batch.check_all(3e-4);
+}
+
+// However many rows there are, threads have units to share: rows of bfloat16 are made wider for
+// each of them.
+TEST(CodegenTile, FewSymbolicRowsMakeManyUnits) {
+  if (runs_on_gpu()) GTEST_SKIP() << "a grid has many blocks";
+  Random random(36);
+  KernelBatch batch;
+  const int64_t lanes = batch.lanes(DType::kFloat32), depth = 64;
+  for (int64_t columns : {256, 1024, 4096}) {
+    GraphBuilder b({{1, 4096}});
+    NodeId x = input(b, DType::kBfloat16, {Expr::symbol(0), depth});
+    NodeId panels = input(b, DType::kFloat32, {columns / lanes, depth, lanes});
+    Expr n = Expr::index(0);
+    View view{
+        {columns, depth}, {floor_div(n, Expr(lanes)), Expr::index(1), mod(n, Expr(lanes))}, {}, 0};
+    b.output(contract(b, b.cast(x, DType::kFloat32), b.view(panels, view), {0, 2}, {1, 2}, {0, 1}));
+    batch.add(Template::kTile, {}, b.finish(),
+              {random_tensor(random, DType::kBfloat16, {5, depth}),
+               random_tensor(random, DType::kFloat32, {columns / lanes, depth, lanes})});
+  }
+  batch.compile();
+  for (size_t k = 0; k < batch.size(); ++k) {
+    EXPECT_GE(batch.at(k).source.entry.units.evaluate(std::vector<int64_t>{5}), k == 0 ? 3 : 8);
   }
   batch.check_all(3e-4);
 }

@@ -8,6 +8,7 @@
 #include "common/ir/hlir/builder.h"
 #include "common/ir/hlir/text.h"
 #include "common/runtime/interpreter/interpreter.h"
+#include "coordinator/search/fusion/multi_output.h"
 #include "coordinator/search/partition/packed_panels.h"
 
 namespace coordinator {
@@ -103,6 +104,30 @@ TEST(Panels, HoldPairsWhereTheMachineMultipliesPairs) {
     EXPECT_EQ(multiplied(single.graph), (std::vector<DType>{DType::kFloat32, DType::kFloat32}));
     EXPECT_EQ(copies(single), (std::vector<Shape>{{2, depth, 16}}));
     expect_same_values(graph, single.graph);
+  }
+}
+
+// Panels in float32 take twice the memory, of a model's weights and of what a run reads.
+TEST(Panels, OfBfloat16StayBfloat16) {
+  GraphBuilder b;
+  IrNode x = b.input(InputKind::kUser, DType::kFloat32, {32, 16}, "x");
+  IrNode w = b.input(InputKind::kWeight, kShort, {16, 24}, "w");
+  b.output(product(b, x, b.permute(wide(b, w), {1, 0})));
+  Graph graph = b.finish();
+  for (Machine machine : {Machine::kCpu, Machine::kCpuPairs}) {
+    Selected packed = with_packed_panels(selected(graph), machine);
+    EXPECT_EQ(copies(packed), (std::vector<Shape>{{2, 16, 16}}));
+    const std::vector<std::vector<int64_t>> stores = store_values(packed);
+    for (size_t i = 0; i < packed.graph.nodes.size(); ++i) {
+      const common::Node& node = packed.graph.nodes[i];
+      if (packed.lowering[i] == Lowering::kCopy) {
+        EXPECT_EQ(node.dtype, kShort);
+      }
+      if (node.op == Op::kCast) {
+        EXPECT_TRUE(stores[i].empty()) << "its copy is stored";
+      }
+    }
+    expect_same_values(graph, packed.graph);
   }
 }
 

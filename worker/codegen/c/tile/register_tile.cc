@@ -4,6 +4,7 @@
 
 #include "common/base/cat.h"
 #include "common/base/check.h"
+#include "common/lowering/text/c_text.h"
 #include "common/schedule/kernels/tile_reads.h"
 #include "worker/codegen/c/tile/matrix_tile.h"
 
@@ -12,8 +13,10 @@ namespace worker {
 using common::BodyEmitter;
 using common::cat;
 using common::CodeWriter;
+using common::DType;
 using common::Expr;
 using common::Side;
+using common::tile_read;
 
 namespace {
 
@@ -95,11 +98,13 @@ class RegisterTile {
   // Adds step `k` of the block, of which `half` leaves only the first element.
   void multiply(std::string_view k, bool half) {
     int64_t vectors = t_.nr / layout_.lanes;
+    const std::string load = widens_columns_ ? cat("lf_widen", layout_.lanes, "_bf16")
+                                             : cat("*(const ", steps_.vector, "*)");
     for (int64_t v = 0; v < vectors; ++v) {
       std::string from = layout_.column_step
                              ? cat("column", v, " + ", k, " * ", *layout_.column_step)
                              : cat("panel + ", k, " * ", t_.nr, " + ", v * layout_.lanes);
-      writer_.line(cat("const ", steps_.vector, " b", v, " = *(const ", steps_.vector, "*)(", from,
+      writer_.line(cat("const ", steps_.vector, " b", v, " = ", load, "(", from,
                        half ? ") & 0xffffu;" : ");"));
     }
     for (int64_t r = 0; r < t_.mr; ++r) {
@@ -159,14 +164,17 @@ class RegisterTile {
     writer_.line(cat("const int64_t ", index, " = ", position, ";"));
     Expr own =
         Expr::index(writer_.bind_index(index, code_.product.own_size(side), writer_.depth()));
-    auto read =
-        code_.product.read_at(side, code_.product.operand_at(side, code_.batch, own, k), emitter_);
+    auto read = tile_read(code_.product, steps_, side,
+                          code_.product.operand_at(side, code_.batch, own, k), emitter_);
     LFARM_CHECK(read.has_value(), "an operand was found in place");
     std::string element =
         cat("in", read->input, " + (", writer_.text(writer_.simplify(read->offset)), ")");
     if (steps_.has_pairs()) element = cat("(const lf_bf16_pair*)(", element, ")");
-    writer_.line(cat("const ", layout_.step_type(), "* restrict const ", name, " = ", element,
-                     " + ", further, ";"));
+    const DType dtype = code_.product.body().inputs[static_cast<size_t>(read->input)].dtype;
+    const bool is_wider = dtype != steps_.dtype;
+    if (side == Side::kRight) widens_columns_ = is_wider;
+    writer_.line(cat("const ", is_wider ? common::c_storage_type(dtype) : layout_.step_type(),
+                     "* restrict const ", name, " = ", element, " + ", further, ";"));
   }
 
   void each_accumulator(const std::function<void(const std::string&, int64_t)>& visit) {
@@ -183,6 +191,7 @@ class RegisterTile {
   const common::RegisterTiling& t_;
   CodeWriter& writer_;
   BodyEmitter& emitter_;
+  bool widens_columns_ = false;  // columns are bfloat16 in place
 };
 
 }  // namespace
