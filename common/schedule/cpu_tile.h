@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <vector>
+
+#include "common/ir/expr/bounds.h"
 
 namespace common {
 
@@ -14,12 +17,19 @@ inline constexpr int64_t kTileBlockRows = 96, kTileBlockColumns = 256;
 // With fewer units, threads of a processor wait for each other.
 inline constexpr int64_t kFewUnits = 8;
 
+// Whether units beside columns that lie in place are parts of the rows: of rows whose number is not
+// known, where the least number suffices for enough units.
+inline bool shares_rows(const Expr& rows, const std::vector<SymbolRange>& symbols) {
+  constexpr int64_t kUnitRowsMin = 16;
+  return rows.is_constant() || Bounds(symbols, {}).lower(rows) >= kFewUnits * kUnitRowsMin;
+}
+
 // Columns of a unit, of `columns`, that are read where they lie beside rows that are packed for
 // them. Packing a row that is computed takes as long as multiplying it by some 40 columns, casting
-// one as long as by three. Rows whose number is not known may be few: columns are shared out.
-inline int64_t columns_beside_packed_rows(int64_t columns, bool knows_rows) {
+// one as long as by three. Columns are shared out where rows may be few.
+inline int64_t columns_beside_packed_rows(int64_t columns, bool shares_rows) {
   constexpr int64_t kMost = 1024, kSharedLeast = 96;
-  if (knows_rows || columns > kMost * (kFewUnits - 1)) return kMost;
+  if (shares_rows || columns > kMost * (kFewUnits - 1)) return kMost;
   return std::clamp((columns + kFewUnits - 1) / kFewUnits, kSharedLeast, kMost);
 }
 

@@ -461,7 +461,8 @@ class Walk {
     const TileProblem problem = tile_problem(body_, node);
     if (problem.n.empty() || computed_operations(body_, rows) == 0) return {};
     const int64_t columns = problem.n_size.evaluate(symbols_);
-    const int64_t block = columns_beside_packed_rows(columns, problem.m_size.is_constant());
+    const int64_t block =
+        columns_beside_packed_rows(columns, shares_rows(problem.m_size, body_.symbols));
     return order_of(loops_.open({Expr((columns + block - 1) / block)}));
   }
 

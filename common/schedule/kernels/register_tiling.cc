@@ -78,7 +78,8 @@ int64_t share_of(const Expr& size, int64_t part) {
 // The blocks around t's register tile. Blocks of the summed axis are multiples of `step`, unless
 // the schedule, runs or the axis itself say how long they are.
 RegisterTiling with_blocks(RegisterTiling t, const TileProblem& problem, const Schedule& schedule,
-                           const TileReads& in_place, int64_t step) {
+                           const TileReads& in_place, int64_t step,
+                           const std::vector<SymbolRange>& symbols) {
   auto given = [&](std::string_view name) {
     return schedule_value(schedule, Template::kTile, name);
   };
@@ -108,11 +109,13 @@ RegisterTiling with_blocks(RegisterTiling t, const TileProblem& problem, const S
   int64_t block_rows = kTileBlockRows;
   if (in_place.columns && !packs_nothing) {
     // Rows are packed for many columns at once, and shared out where those make few units.
-    columns = columns_beside_packed_rows(known(problem.n_size), problem.m_size.is_constant());
+    bool by_rows = shares_rows(problem.m_size, symbols);
+    columns = columns_beside_packed_rows(known(problem.n_size), by_rows);
     int64_t parts = share_of(problem.n_size, columns);
-    if (problem.m_size.is_constant() && parts < kFewUnits) {
-      int64_t m = std::max<int64_t>(problem.m_size.constant(), 1);
-      rows = block_rows = std::min(block_rows, share_of(Expr(m), (kFewUnits + parts - 1) / parts));
+    if (by_rows && parts < kFewUnits) {
+      int64_t least = std::max<int64_t>(Bounds(symbols, {}).lower(problem.m_size), 1);
+      int64_t part = share_of(Expr(least), (kFewUnits + parts - 1) / parts);
+      rows = block_rows = std::min(block_rows, part);
     }
   }
   if (!in_place.columns && problem.n_size.is_constant()) {
@@ -178,7 +181,8 @@ RegisterTiling choose_register_tiling(const Contraction& product, const Schedule
   TileReads reads = tile_reads(product, steps, has_matrices, unit);
   RegisterTiling t =
       has_matrices ? matrix_tile(problem, schedule) : vector_tile(problem, schedule, unit);
-  t = with_blocks(t, problem, schedule, reads, has_matrices ? kMatrixSide : 8);
+  t = with_blocks(t, problem, schedule, reads, has_matrices ? kMatrixSide : 8,
+                  product.body().symbols);
   t.rows_in_place = reads.rows(t.kc);
   t.columns_in_place = reads.columns;
   return t;
