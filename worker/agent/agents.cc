@@ -29,6 +29,18 @@ struct Running {
 
 }  // namespace
 
+common::Result<std::vector<common::DealerSocket>> connect_to_coordinators(
+    common::WireContext& context, std::string_view endpoints,
+    const std::optional<common::ClientKeys>& keys) {
+  std::vector<common::DealerSocket> sockets;
+  for (const std::string& endpoint : common::split_endpoints(endpoints)) {
+    LFARM_ASSIGN_OR_RETURN(auto socket,
+                           common::DealerSocket::connect(context, {endpoint, keys, nullptr}));
+    sockets.push_back(std::move(socket));
+  }
+  return sockets;
+}
+
 void merge_states(const std::vector<const AgentState*>& agents, AgentState& worker) {
   int64_t turned_ns = INT64_MAX, idle_since_ns = 0;
   bool is_joined = false, has_joined = false, is_draining = true, is_idle = true;

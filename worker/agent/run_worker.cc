@@ -1,7 +1,6 @@
 #include "worker/agent/run_worker.h"
 
 #include <signal.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,6 +14,7 @@
 #include "common/base/log.h"
 #include "common/process/own_directory.h"
 #include "common/process/processors.h"
+#include "common/process/signal_descriptor.h"
 #include "common/runtime/machine_class.h"
 #include "worker/agent/agents.h"
 #include "worker/agent/executor_sandbox.h"
@@ -93,17 +93,6 @@ bool opens_device(const Backend& backend, const common::Sandbox* sandbox) {
          output->status.signal == 0;
 }
 
-// SIGTERM and SIGINT as a descriptor. To be called before any thread starts, which inherits the
-// mask.
-int termination_signals() {
-  sigset_t signals;
-  ::sigemptyset(&signals);
-  ::sigaddset(&signals, SIGTERM);
-  ::sigaddset(&signals, SIGINT);
-  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  return ::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
-}
-
 // All that machine code and its times depend on beside the machine, fit to be a name on the wire: a
 // plan is verified and measured again when it changes. The identity tells options apart that the
 // version does not.
@@ -122,12 +111,8 @@ common::Status serve(const WorkerOptions& options, const FoundDevice& device,
   // First, since a mistake in the endpoint ends the process, and from the pipeline on there are
   // threads that start children.
   common::WireContext context;
-  std::vector<common::DealerSocket> sockets;
-  for (const std::string& endpoint : common::split_endpoints(options.farm)) {
-    LFARM_ASSIGN_OR_RETURN(
-        auto socket, common::DealerSocket::connect(context, {endpoint, options.keys, nullptr}));
-    sockets.push_back(std::move(socket));
-  }
+  LFARM_ASSIGN_OR_RETURN(auto sockets,
+                         connect_to_coordinators(context, options.farm, options.keys));
   PipelineOptions pipeline_options;
   pipeline_options.worker = options.name;
   pipeline_options.target = device.target;
@@ -219,7 +204,7 @@ int run_worker(int argc, char** argv, Backends backends) {
   if (const int* code = std::get_if<int>(&parsed)) return *code;
   const auto& options = std::get<WorkerOptions>(parsed);
   common::log_init("lfarm-worker", options.log, options.log_format);
-  int stop_fd = termination_signals();
+  const common::SignalDescriptor stop({SIGTERM, SIGINT});
 
   // Where this process and its compilers put their files.
   auto temporary = common::OwnDirectory::create("lfarm-worker");
@@ -234,7 +219,7 @@ int run_worker(int argc, char** argv, Backends backends) {
   if (!compiler.ok()) return fail(compiler.error(), 1);
 
   // Returns when the worker has drained.
-  common::Status served = serve(options, *device, *std::move(compiler), *sandbox, stop_fd);
+  common::Status served = serve(options, *device, *std::move(compiler), *sandbox, stop.fd());
   if (served.ok()) return 0;
   return fail(served.error(), served.error().code == common::Code::kInvalidInput ? 2 : 1);
 }

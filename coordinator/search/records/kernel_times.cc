@@ -45,7 +45,7 @@ KernelId KernelTimes::intern(const common::Kernel& kernel, const common::Digest&
     Entry entry;
     std::vector<common::WeightedSizes> sizes = sizes_;
     for (common::WeightedSizes& each : sizes) each.sizes = call_symbols(call, each.sizes);
-    entry.traits = traits_of(kernel, body, sizes, device_terms(target_, machine_));
+    entry.traits = traits_of(kernel, body, sizes, terms_);
     entry.body = body;
     entry.prior = effects_.prior_mean(features_of(entry.traits, 0));
     entries_.push_back(std::move(entry));

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/cost/kernels/device_terms.h"
 #include "common/ir/llir/llir.h"
 #include "common/plan/plan.h"
 #include "coordinator/search/genes/effects.h"
@@ -35,6 +36,7 @@ class KernelTimes {
         sizes_(std::move(sizes)),
         target_(std::move(target)),
         machine_(std::move(machine)),
+        terms_(common::device_terms(target_, machine_)),
         effects_(priors) {}
 
   // `body` is the graph_hash of the kernel's body; `call` gives its sizes.
@@ -151,6 +153,7 @@ class KernelTimes {
   std::vector<common::WeightedSizes> sizes_;
   common::Target target_;
   std::string machine_;
+  const common::DeviceTerms& terms_;
   EffectModel effects_;
   std::vector<Entry> entries_;
   std::unordered_map<Body, KernelId, BodyHash> ids_;

@@ -1,8 +1,6 @@
 #include "coordinator/service/command/command.h"
 
 #include <signal.h>
-#include <sys/signalfd.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -13,6 +11,7 @@
 #include "common/base/cat.h"
 #include "common/base/files.h"
 #include "common/base/log.h"
+#include "common/process/signal_descriptor.h"
 #include "common/shard/shard.h"
 #include "common/wire/codec.h"
 #include "coordinator/service/command/searcher_command.h"
@@ -25,32 +24,9 @@
 namespace coordinator::service {
 
 using common::cat;
+using common::SignalDescriptor;
 
 namespace {
-
-// Signals as something to read. Blocks them in this thread, and so in those it starts later.
-class SignalDescriptor {
- public:
-  SignalDescriptor() {
-    sigset_t set;
-    ::sigemptyset(&set);
-    for (int signal : {SIGTERM, SIGINT, SIGHUP}) ::sigaddset(&set, signal);
-    ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
-    fd_ = common::FileDescriptor(::signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC));
-    LFARM_CHECK(fd_.is_open(), "no signalfd");
-  }
-
-  int fd() const { return fd_.get(); }
-  // The next signal; 0 when there is none.
-  int take() {
-    signalfd_siginfo info;
-    ssize_t size = ::read(fd(), &info, sizeof info);
-    return size == static_cast<ssize_t>(sizeof info) ? static_cast<int>(info.ssi_signo) : 0;
-  }
-
- private:
-  common::FileDescriptor fd_;
-};
 
 struct Arguments {
   ServiceOptions service;
@@ -440,7 +416,7 @@ int serve(int argc, const char* const* argv, SearchFactory create_search) {
                    common::parse_log_level(arguments.log).value_or(common::LogLevel::kInfo),
                    common::parse_log_format(arguments.log_format));
   // After this line threads start, with the signals blocked.
-  SignalDescriptor signals;
+  SignalDescriptor signals({SIGTERM, SIGINT, SIGHUP});
   arguments.service.create_search = std::move(create_search);
   arguments.service.sharding.identity = shard_identity(arguments);
   std::unique_ptr<Web> web;

@@ -2,7 +2,6 @@
 // each with a worker's own agents (worker/agent), which take a fixed time for each task and answer
 // with what a simulated device measures.
 #include <signal.h>
-#include <sys/signalfd.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
@@ -14,6 +13,7 @@
 
 #include "common/base/cat.h"
 #include "common/base/log.h"
+#include "common/process/signal_descriptor.h"
 #include "common/wire/security.h"
 #include "common/wire/socket.h"
 #include "tests/chaos/simulated/simulated_pipeline.h"
@@ -30,25 +30,11 @@ struct Options {
   int task_ms = 2'000;
 };
 
-// Readable when the process is to end. Before any thread starts, which inherits the mask.
-int termination_signals() {
-  sigset_t signals;
-  ::sigemptyset(&signals);
-  ::sigaddset(&signals, SIGTERM);
-  ::sigaddset(&signals, SIGINT);
-  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  return ::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
-}
-
 common::Status serve(const Options& options, int number, common::WireContext& context,
                      const std::optional<common::ClientKeys>& keys,
                      chaos::SimulatedPipeline& pipeline, int stop_fd) {
-  std::vector<common::DealerSocket> sockets;
-  for (const std::string& endpoint : common::split_endpoints(options.farm)) {
-    LFARM_ASSIGN_OR_RETURN(auto socket,
-                           common::DealerSocket::connect(context, {endpoint, keys, nullptr}));
-    sockets.push_back(std::move(socket));
-  }
+  LFARM_ASSIGN_OR_RETURN(auto sockets,
+                         worker::connect_to_coordinators(context, options.farm, keys));
   worker::AgentOptions agent;
   agent.worker_id = cat("simulated-", number);
   agent.target = options.target;
@@ -60,7 +46,7 @@ common::Status serve(const Options& options, int number, common::WireContext& co
 }
 
 int run(const Options& options) {
-  int stop_fd = termination_signals();
+  const common::SignalDescriptor stop({SIGTERM, SIGINT});
   common::log_init("lfarm-simulated-workers", common::LogLevel::kWarning);
   std::optional<common::ClientKeys> keys;
   if (!options.key.empty()) {
@@ -78,7 +64,7 @@ int run(const Options& options) {
   for (int k = 0; k < options.workers; ++k) {
     pipelines.push_back(std::make_unique<chaos::SimulatedPipeline>(devices));
     threads.emplace_back([&, k, pipeline = pipelines.back().get()] {
-      common::Status served = serve(options, k, context, keys, *pipeline, stop_fd);
+      common::Status served = serve(options, k, context, keys, *pipeline, stop.fd());
       if (!served.ok()) std::fprintf(stderr, "%s\n", served.error().message.c_str());
     });
   }
