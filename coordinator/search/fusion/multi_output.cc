@@ -182,7 +182,7 @@ class Groups {
   std::vector<common::NodeId> walked_;  // the last root that each node was met from
 };
 
-// A copy in a wider type: kernels make it wider as they read it.
+// A copy in a wider type.
 bool widens_copy(const Selected& selected, const Node& node) {
   if (node.op != Op::kCast) return false;
   common::NodeId source = node.operands[0];
@@ -214,10 +214,11 @@ std::vector<std::vector<int64_t>> store_values(const Selected& selected) {
       plain_readers[at(base)].push_back(static_cast<common::NodeId>(i));
     }
   }
+  const std::vector<char> at_load = common::load_time_nodes(graph);
   std::vector<std::vector<int64_t>> values(n);
   for (size_t i = 0; i < n; ++i) {
     const Node& node = graph.nodes[i];
-    if (!is_computed(node) || widens_copy(selected, node)) continue;
+    if (!is_computed(node) || (at_load[i] && widens_copy(selected, node))) continue;
     values[i] = {kStoreInPlace, kStoreAlone};
     if (!is_plain(node)) continue;
     if (has_plain_user[i]) values[i].push_back(kStoreWithUser);

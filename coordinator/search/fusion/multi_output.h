@@ -16,7 +16,7 @@ enum StoreGene : int64_t {
 };
 
 // The values of each node's store gene that could make a difference; empty for what is not
-// computed, and for copies in a wider type, which kernels make wider as they read them.
+// computed, and for copies of weights in a wider type, which kernels make wider as they read them.
 std::vector<std::vector<int64_t>> store_values(const Selected& selected);
 
 // Store genes where nobody says otherwise: kStoreInPlace for what is not materialised, and
