@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "common/base/divide_up.h"
 #include "common/ir/expr/bounds.h"
 
 namespace common {
@@ -26,11 +27,11 @@ inline bool shares_rows(const Expr& rows, const std::vector<SymbolRange>& symbol
 
 // Columns of a unit, of `columns`, that are read where they lie beside rows that are packed for
 // them. Packing a row that is computed takes as long as multiplying it by some 40 columns, casting
-// one as long as by five. Columns are shared out where rows may be few.
-inline int64_t columns_beside_packed_rows(int64_t columns, bool shares_rows) {
+// one as long as by five. Columns are shared out unless rows are (by_rows).
+inline int64_t columns_beside_packed_rows(int64_t columns, bool by_rows) {
   constexpr int64_t kMost = 1024, kSharedLeast = 96;
-  if (shares_rows || columns > kMost * (kFewUnits - 1)) return kMost;
-  return std::clamp((columns + kFewUnits - 1) / kFewUnits, kSharedLeast, kMost);
+  if (by_rows || columns > kMost * (kFewUnits - 1)) return kMost;
+  return std::clamp(divide_up(columns, kFewUnits), kSharedLeast, kMost);
 }
 
 }  // namespace common

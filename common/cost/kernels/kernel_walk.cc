@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/base/contains.h"
+#include "common/base/divide_up.h"
 #include "common/cost/kernels/kernel_work.h"
 #include "common/cost/kernels/profile_loops.h"
 #include "common/cost/loop_time.h"
@@ -441,34 +442,34 @@ class Walk {
                              ? grouped_form(body_, static_cast<NodeId>(&node - body_.nodes.data()))
                              : std::nullopt;
     // Operands are packed, not read once per product.
-    const bool is_swapped = tile_problem(body_, node).swapped;
+    const TileProblem problem = tile_problem(body_, node);
+    const size_t columns = problem.swapped ? 0 : 1;
     for (size_t k = 0; k < node.operands.size(); ++k) {
       NodeId operand = node.operands[k];
       if (grouped && static_cast<size_t>(grouped->matrices) == k) continue;
       Indices packed = loops_.open(body_.node(operand).shape);
-      const bool is_columns = (k == 1) != is_swapped;
-      Order order = is_columns ? Order{} : row_blocks(node, operand);
+      Order order = k == columns ? Order{} : row_blocks(problem, operand);
       for (size_t loop : order_of(packed)) order.push_back(loop);
-      if (is_columns && is_widened_input(body_, operand)) operand = body_.node(operand).operands[0];
+      if (k == columns && is_widened_input(body_, operand)) {
+        operand = body_.node(operand).operands[0];
+      }
       demand(operand, packed, {order, false});
     }
-    demand_by_columns(node);
+    demand_by_columns(node, problem);
   }
 
   // A loop over the blocks of columns for each of which a product's rows are computed; none where
   // they are only read, which costs little.
-  Order row_blocks(const Node& node, NodeId rows) {
-    const TileProblem problem = tile_problem(body_, node);
+  Order row_blocks(const TileProblem& problem, NodeId rows) {
     if (problem.n.empty() || computed_operations(body_, rows) == 0) return {};
     const int64_t columns = problem.n_size.evaluate(symbols_);
     const int64_t block =
         columns_beside_packed_rows(columns, shares_rows(problem.m_size, body_.symbols));
-    return order_of(loops_.open({Expr((columns + block - 1) / block)}));
+    return order_of(loops_.open({Expr(divide_up(columns, block))}));
   }
 
   // What the rows of a skinny product cost where they are not packed.
-  void demand_by_columns(const Node& node) {
-    TileProblem problem = tile_problem(body_, node);
+  void demand_by_columns(const Node& node, const TileProblem& problem) {
     if (!has_few_rows(problem) || has_row_order(node)) return;
     const auto& c = attr<ContractAttr>(node);
     const std::vector<int>& labels = problem.swapped ? c.a : c.b;
