@@ -2,20 +2,20 @@
 
 #include <algorithm>
 #include <cstring>
-#include <filesystem>
 #include <optional>
 
 #include "clients/runtime/model/tensor_named.h"
 #include "common/base/cat.h"
 #include "common/base/digest.h"
 #include "common/base/files.h"
+#include "common/process/oldest_files.h"
 
 namespace clients {
 namespace {
 
 // What a file holds: one of these for each pair of weights.
 constexpr char kEqual = '1', kDifferent = '0';
-constexpr uint64_t kFormat = 1;
+constexpr uint64_t kFormat = 2;
 constexpr const char* kSuffix = ".equal";
 
 // Weights of the same name and type, which may have the same content.
@@ -56,11 +56,7 @@ std::vector<EqualWeight> compare(const std::vector<EqualWeight>& pairs, const Mo
 common::Digest comparison_of(const std::vector<EqualWeight>& pairs, const Model& from,
                              const Model& to, const RememberedComparison& remembered) {
   common::Hasher hasher;
-  hasher.u64(kFormat);
-  for (const FileIdentity& file : {remembered.from, remembered.to}) {
-    hasher.u64(file.device).u64(file.inode).u64(file.bytes);
-    hasher.i64(file.written_ns).i64(file.changed_ns);
-  }
+  hasher.u64(kFormat).digest(remembered.from.digest()).digest(remembered.to.digest());
   for (const EqualWeight& pair : pairs) {
     hasher.text(from.weight_names[static_cast<size_t>(pair.from)]);
     hasher.text(to.weight_names[static_cast<size_t>(pair.to)]);
@@ -94,20 +90,6 @@ void keep_answer(const std::string& path, const std::vector<EqualWeight>& pairs,
   (void)common::write_file_atomic(path, common::as_bytes(text));
 }
 
-void remove_oldest(const std::string& directory) {
-  namespace fs = std::filesystem;
-  std::error_code error;
-  std::vector<std::pair<fs::file_time_type, fs::path>> answers;
-  for (const auto& entry : fs::directory_iterator(directory, error)) {
-    if (entry.path().extension() != kSuffix) continue;
-    answers.emplace_back(entry.last_write_time(error), entry.path());
-  }
-  if (answers.size() <= kComparisonsMax) return;
-  std::sort(answers.begin(), answers.end());
-  answers.resize(answers.size() - kComparisonsMax);
-  for (const auto& [time, path] : answers) fs::remove(path, error);
-}
-
 }  // namespace
 
 std::vector<EqualWeight> equal_weights(const Model& from, const Model& to) {
@@ -126,7 +108,7 @@ std::vector<EqualWeight> equal_weights(const Model& from, const Model& to,
   std::vector<EqualWeight> equal = compare(pairs, from, to);
   if (is_kept && common::make_directories(remembered.directory).ok()) {
     keep_answer(path, pairs, equal);
-    remove_oldest(remembered.directory);
+    common::remove_oldest_files(remembered.directory, kSuffix, {.files = kComparisonsMax});
   }
   return equal;
 }
@@ -135,7 +117,7 @@ common::Status share_weights(const std::vector<EqualWeight>& equal,
                              const std::shared_ptr<Weights>& from, Weights& to) {
   for (const EqualWeight& one : equal) {
     LFARM_ASSIGN_OR_RETURN(common::TensorRef content, from->on_device(one.from));
-    LFARM_RETURN_IF_ERROR(to.bind(one.to, content, from));
+    LFARM_RETURN_IF_ERROR(to.bind(one.to, content, from, Bound::kEqual));
   }
   return {};
 }

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "clients/generate/file_identity.h"
+#include "clients/pt2/archive/file_identity.h"
 #include "clients/pt2/translate.h"
 #include "clients/runtime/model/weights.h"
 #include "common/base/result.h"

@@ -35,4 +35,8 @@ common::Result<PlanInstance*> SharedState::use(size_t number) {
   return entries_[number].instance.get();
 }
 
+void SharedState::finish_keeping() {
+  for (Entry& entry : entries_) entry.instance->finish_keeping();
+}
+
 }  // namespace clients

@@ -21,6 +21,8 @@ class SharedState {
              size_t family);
   // The instance, with the state as the last one that was asked for left it.
   common::Result<PlanInstance*> use(size_t number);
+  // PlanInstance::finish_keeping() of all.
+  void finish_keeping();
 
  private:
   struct Entry {

@@ -517,10 +517,14 @@ Result<Model> translate(const ExportedProgram& program) {
 }
 
 Result<Model> load_model(const std::string& path) {
+  const std::optional<FileIdentity> before = file_identity(path);
   LFARM_ASSIGN_OR_RETURN(ExportedProgram program, open_pt2(path));
   auto model = translate(program);
-  if (model.ok()) return model;
-  return common::Error{model.error().code, cat(path, ": ", model.error().message)};
+  if (!model.ok()) {
+    return common::Error{model.error().code, cat(path, ": ", model.error().message)};
+  }
+  if (before == file_identity(path)) model->identity = before;
+  return model;
 }
 
 }  // namespace clients

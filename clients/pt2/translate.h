@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "clients/pt2/archive/exported_program.h"
+#include "clients/pt2/archive/file_identity.h"
 #include "common/base/digest.h"
 #include "common/base/result.h"
 #include "common/ir/hlir/graph.h"
@@ -55,6 +56,7 @@ struct Model {
   std::string torch_version;
   std::string class_name;                          // of the module that was exported; may be empty
   std::shared_ptr<const common::MappedFile> file;  // that weights lie in; may be null
+  std::optional<FileIdentity> identity;            // of it, where it did not change meanwhile
   // Of a model that is known by its hash: such a graph has inputs and outputs, but no nodes.
   std::optional<common::Digest> graph_hash;
 };

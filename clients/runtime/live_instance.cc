@@ -49,7 +49,11 @@ LiveInstance::LiveInstance(std::shared_ptr<Session> session, std::shared_ptr<con
   if (!model_->graph.nodes.empty()) reference_ = make_reference_instance(model_, weights_);
 }
 
-LiveInstance::~LiveInstance() = default;
+LiveInstance::~LiveInstance() {
+  for (Variant& variant : variants_) {
+    if (variant.instance) variant.instance->finish_keeping();
+  }
+}
 
 LiveInstance::Variant LiveInstance::variant_of(SizeRanges ranges,
                                                std::shared_ptr<const Model> model,
@@ -118,7 +122,7 @@ LiveInstance::Loaded LiveInstance::load(const std::shared_ptr<const Model>& mode
   common::ExecutorOptions options;
   options.arenas = session_->arenas();
   return PlanInstance::make(model, weights_, plan->plan, plan->object_source(), session_->device(),
-                            options);
+                            &session_->prepared(), options);
 }
 
 // On an error the plan that runs goes on.

@@ -97,6 +97,7 @@ bool PlanRequest::is_withdrawn(const common::Digest& plan) const {
 Session::Session(SessionOptions options, std::unique_ptr<common::Device> device, int threads)
     : options_(std::move(options)),
       device_(std::move(device)),
+      prepared_({.directory = options_.access.state.prepared_weights()}),
       resolver_({options_.access,
                  common::machine_class_of(common::family_of(device_->target().name), threads,
                                           device_->ordinal()),

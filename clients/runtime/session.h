@@ -17,6 +17,7 @@
 #include "clients/runtime/farm/farm_access.h"
 #include "clients/runtime/farm/negatives.h"
 #include "clients/runtime/farm/plan_resolver.h"
+#include "clients/runtime/model/prepared_store.h"
 #include "clients/runtime/model/size_ranges.h"
 #include "common/base/result.h"
 #include "common/plan/policy.h"
@@ -106,6 +107,8 @@ class Session {
   common::Device& device() { return *device_; }
   // What the session's instances share for values between kernels.
   const std::shared_ptr<common::ArenaPool>& arenas() const { return arenas_; }
+  // Where they find what plans compute of weights alone.
+  const PreparedStore& prepared() const { return prepared_; }
   // Of a graph's plan on this session's device.
   common::PlanKey key_of(const common::Digest& graph_hash) const;
 
@@ -141,6 +144,7 @@ class Session {
   SessionOptions options_;
   std::unique_ptr<common::Device> device_;
   std::shared_ptr<common::ArenaPool> arenas_ = std::make_shared<common::ArenaPool>();
+  const PreparedStore prepared_;
   PlanResolver resolver_;
   Negatives negatives_;
   mutable std::mutex mutex_;

@@ -161,7 +161,7 @@ Result<LfarmSide> LfarmSide::open(const MeasuredModel& model, const PulledPlan& 
   auto weights = std::make_shared<Weights>(model.model, side.device_.get());
   LFARM_ASSIGN_OR_RETURN(side.instance_,
                          PlanInstance::make(model.model, std::move(weights), plan.plan,
-                                            plan.object_source(), *side.device_));
+                                            plan.object_source(), *side.device_, nullptr));
   for (const HostTensor& input : model.inputs) side.refs_.push_back(common::ref_of(input));
   return side;
 }

@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <utility>
 
-#include "clients/generate/file_identity.h"
 #include "common/base/cat.h"
 #include "common/runtime/device/devices.h"
 
@@ -28,18 +27,6 @@ std::vector<std::string> archives_of(const std::string& path) {
   return found;
 }
 
-struct Archive {
-  Model model;
-  std::optional<FileIdentity> file;  // where it did not change meanwhile
-};
-
-Result<Archive> load_archive(const std::string& path) {
-  auto before = file_identity(path);
-  LFARM_ASSIGN_OR_RETURN(Model model, load_model(path));
-  bool is_same = before == file_identity(path);
-  return Archive{std::move(model), is_same ? before : std::nullopt};
-}
-
 }  // namespace
 
 PlannedPrograms::PlannedPrograms(const FarmOptions& farm, const BudgetOptions& budget,
@@ -48,24 +35,24 @@ PlannedPrograms::PlannedPrograms(const FarmOptions& farm, const BudgetOptions& b
       progress_(progress),
       source_(farm, budget, progress, PlanSource::Disk::kUse),
       state_directory_{farm.state},
+      prepared_({.directory = state_directory_.prepared_weights()}),
       device_name_(farm.device) {}
 
 PlannedPrograms::~PlannedPrograms() {
   is_over_ = true;
   if (later_.joinable()) later_.join();
+  state_.finish_keeping();
 }
 
 Status PlannedPrograms::load_families(const std::string& model,
                                       const std::function<Status(const Roles&)>& check) {
-  std::vector<std::future<Result<Archive>>> archives;
+  std::vector<std::future<Result<Model>>> archives;
   for (const std::string& archive : archives_of(model)) {
-    archives.push_back(std::async(std::launch::async, load_archive, archive));
+    archives.push_back(std::async(std::launch::async, load_model, archive));
   }
-  std::vector<std::optional<FileIdentity>> files;
-  for (std::future<Result<Archive>>& archive : archives) {
-    LFARM_ASSIGN_OR_RETURN(Archive loaded, archive.get());
-    files.push_back(loaded.file);
-    families_.push_back({std::make_shared<const Model>(std::move(loaded.model)), nullptr, {}});
+  for (std::future<Result<Model>>& archive : archives) {
+    LFARM_ASSIGN_OR_RETURN(Model loaded, archive.get());
+    families_.push_back({std::make_shared<const Model>(std::move(loaded)), nullptr, {}});
     LFARM_ASSIGN_OR_RETURN(Roles roles, roles_of(*families_.back().model));
     LFARM_RETURN_IF_ERROR(check(roles));
   }
@@ -74,9 +61,8 @@ Status PlannedPrograms::load_families(const std::string& model,
     for (WidthPart& part : parts) parts_.push_back({std::move(part), family, {}, {}});
     if (family == 0) continue;
     std::optional<RememberedComparison> remembered;
-    if (files[0] && files[family]) {
-      remembered = {state_directory_.compared_weights(), *files[0], *files[family]};
-    }
+    const auto &first = families_[0].model->identity, &other = families_[family].model->identity;
+    if (first && other) remembered = {state_directory_.compared_weights(), *first, *other};
     // Gigabytes that were not compared before are while plans are made.
     families_[family].equal =
         std::async(std::launch::async,
@@ -127,7 +113,7 @@ Status PlannedPrograms::run(Part& part, std::span<const common::TensorRef> input
     LFARM_ASSIGN_OR_RETURN(std::shared_ptr<Weights> weights, weights_of(part.family));
     LFARM_ASSIGN_OR_RETURN(auto made,
                            PlanInstance::make(part.model.model, weights, plan->pulled.plan,
-                                              plan->pulled.object_source(), *device_));
+                                              plan->pulled.object_source(), *device_, &prepared_));
     part.instance = state_.add(std::move(made), part.model.model, part.family);
   }
   LFARM_ASSIGN_OR_RETURN(PlanInstance * used, state_.use(*part.instance));

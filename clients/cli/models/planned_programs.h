@@ -57,6 +57,7 @@ class PlannedPrograms {
   Progress* progress_;
   PlanSource source_;
   const StateDirectory state_directory_;
+  const PreparedStore prepared_;
   const std::string device_name_;
   std::unique_ptr<common::Device> device_;
   std::string name_;  // of the model, for the farm

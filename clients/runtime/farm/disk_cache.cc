@@ -9,13 +9,13 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
-#include <filesystem>
 #include <vector>
 
 #include "common/base/cat.h"
 #include "common/base/contains.h"
 #include "common/base/files.h"
 #include "common/base/log.h"
+#include "common/process/oldest_files.h"
 #include "common/wire/bundle/plan_bundle.h"
 
 namespace clients {
@@ -31,14 +31,6 @@ constexpr const char* kPlanSuffix = ".plan";
 constexpr const char* kLockSuffix = ".lock";
 // How exactly the time of a file's last use is kept: a use costs a write to the directory.
 constexpr int64_t kUseStepS = 60;
-// After an eviction this share of the bound is taken.
-constexpr double kKeepShare = 0.9;
-
-struct StoredFile {
-  std::string path;
-  int64_t used_ns = 0;
-  uint64_t bytes = 0;
-};
 
 // The whole of a plan's file and the second of its last use; empty when there is none.
 Result<std::optional<std::string>> read_plan_file(const std::string& path, int64_t* used_s) {
@@ -178,7 +170,7 @@ Status DiskCache::put(const PulledPlan& plan, const PlanTrust& trust, const std:
   common::Bytes bytes = common::encode_bundle(bundle);
   std::lock_guard<std::mutex> lock(mutex_);
   LFARM_RETURN_IF_ERROR(common::write_file_atomic(path_of(plan.plan.key, trust, machine), bytes));
-  evict();
+  common::remove_oldest_files(directory_, kPlanSuffix, {.bytes = bytes_max_});
   return {};
 }
 
@@ -186,31 +178,6 @@ void DiskCache::note_use(const std::string& path, int64_t used_s) const {
   if (std::time(nullptr) - used_s < kUseStepS) return;
   // Where the directory is read-only nothing is evicted either.
   (void)::utimensat(AT_FDCWD, path.c_str(), nullptr, 0);
-}
-
-void DiskCache::evict() const {
-  if (bytes_max_ == 0) return;
-  std::vector<StoredFile> files;
-  uint64_t bytes = 0;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(directory_, error)) {
-    struct stat info {};
-    if (entry.path().extension() != kPlanSuffix || ::stat(entry.path().c_str(), &info) != 0) {
-      continue;
-    }
-    files.push_back({entry.path().string(),
-                     info.st_mtim.tv_sec * int64_t{1'000'000'000} + info.st_mtim.tv_nsec,
-                     static_cast<uint64_t>(info.st_size)});
-    bytes += files.back().bytes;
-  }
-  if (bytes <= bytes_max_) return;
-  std::sort(files.begin(), files.end(),
-            [](const StoredFile& a, const StoredFile& b) { return a.used_ns < b.used_ns; });
-  auto keep = static_cast<uint64_t>(static_cast<double>(bytes_max_) * kKeepShare);
-  for (const StoredFile& file : files) {
-    if (bytes <= keep) break;
-    if (::unlink(file.path.c_str()) == 0) bytes -= file.bytes;
-  }
 }
 
 DiskCache::Flight::~Flight() {

@@ -84,7 +84,6 @@ class DiskCache {
   static common::Result<std::optional<PulledPlan>> remove(const std::string& path,
                                                           const common::Error& why);
   void note_use(const std::string& path, int64_t used_s) const;
-  void evict() const;
 
   std::string directory_;
   uint64_t bytes_max_;

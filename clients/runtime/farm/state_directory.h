@@ -37,6 +37,8 @@ struct StateDirectory {
   std::string client_plans() const { return path + "/plans"; }
   // Which weights two archives were found to share.
   std::string compared_weights() const { return path + "/weights"; }
+  // What plans compute of weights alone, for later processes.
+  std::string prepared_weights() const { return path + "/prepared"; }
   // What farms said they cannot do.
   std::string negatives() const { return path + "/negatives"; }
   std::string allow_file() const { return path + "/allow"; }

@@ -165,7 +165,7 @@ Result<std::unique_ptr<Instance>> make_plan_instance(std::shared_ptr<const Model
                                                      common::Device& device) {
   auto weights = std::make_shared<Weights>(model, &device);
   LFARM_ASSIGN_OR_RETURN(auto instance, PlanInstance::make(std::move(model), std::move(weights),
-                                                           plan, objects, device));
+                                                           plan, objects, device, nullptr));
   return std::unique_ptr<Instance>(std::move(instance));
 }
 

@@ -22,12 +22,10 @@ PlanInstance::PlanInstance(std::shared_ptr<const Model> model, std::shared_ptr<W
       binding_(*model_),
       executor_(std::move(executor)) {}
 
-Result<std::unique_ptr<PlanInstance>> PlanInstance::make(std::shared_ptr<const Model> model,
-                                                         std::shared_ptr<Weights> weights,
-                                                         const common::Plan& plan,
-                                                         const common::ObjectSource& objects,
-                                                         common::Device& device,
-                                                         const common::ExecutorOptions& options) {
+Result<std::unique_ptr<PlanInstance>> PlanInstance::make(
+    std::shared_ptr<const Model> model, std::shared_ptr<Weights> weights, const common::Plan& plan,
+    const common::ObjectSource& objects, common::Device& device, const PreparedStore* prepared,
+    const common::ExecutorOptions& options) {
   if (plan.inputs.size() != model->graph.inputs.size() ||
       plan.outputs.size() != model->graph.outputs.size()) {
     return common::invalid_input("the plan was made for a model with other inputs and outputs");
@@ -35,11 +33,15 @@ Result<std::unique_ptr<PlanInstance>> PlanInstance::make(std::shared_ptr<const M
   LFARM_ASSIGN_OR_RETURN(auto executor, common::Executor::load(plan, objects, device, options));
   std::unique_ptr<PlanInstance> instance(
       new PlanInstance(std::move(model), std::move(weights), std::move(executor)));
-  LFARM_RETURN_IF_ERROR(instance->bind_stored());
+  LFARM_RETURN_IF_ERROR(instance->bind_stored(prepared));
   return instance;
 }
 
-Status PlanInstance::bind_stored() {
+void PlanInstance::finish_keeping() {
+  if (writer_) writer_->finish();
+}
+
+Status PlanInstance::bind_stored(const PreparedStore* prepared) {
   const Graph& graph = model_->graph;
   for (size_t i = 0; i < graph.inputs.size(); ++i) {
     if (graph.inputs[i].kind == InputKind::kUser) continue;
@@ -52,7 +54,10 @@ Status PlanInstance::bind_stored() {
       LFARM_RETURN_IF_ERROR(executor_->set_state(position, content));
     }
   }
-  return executor_->prepare();
+  const std::optional<FileIdentity> file = weights_->file();
+  if (prepared == nullptr || !file) return executor_->prepare();
+  LFARM_ASSIGN_OR_RETURN(writer_, prepared->prepare(*executor_, *file));
+  return {};
 }
 
 bool PlanInstance::is_like_last(std::span<const TensorRef> user_inputs) const {

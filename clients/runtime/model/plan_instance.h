@@ -8,6 +8,7 @@
 #include "clients/pt2/translate.h"
 #include "clients/runtime/model/binding.h"
 #include "clients/runtime/model/instance.h"
+#include "clients/runtime/model/prepared_store.h"
 #include "clients/runtime/model/weights.h"
 #include "common/base/result.h"
 #include "common/runtime/executor/executor.h"
@@ -16,11 +17,16 @@ namespace clients {
 
 class PlanInstance final : public Instance {
  public:
-  // As make_plan_instance(), with weights that other instances share.
+  // As make_plan_instance(), with weights that other instances share. `prepared`, unless null:
+  // where what the plan computes of weights alone may be found, and is kept.
   static common::Result<std::unique_ptr<PlanInstance>> make(
       std::shared_ptr<const Model> model, std::shared_ptr<Weights> weights,
       const common::Plan& plan, const common::ObjectSource& objects, common::Device& device,
-      const common::ExecutorOptions& options = {});
+      const PreparedStore* prepared, const common::ExecutorOptions& options = {});
+
+  // Waits until prepared weights that are yet to be kept for later processes are, some seconds at
+  // most: for who is about to end, not for a better plan.
+  void finish_keeping();
 
   common::Result<CallResult> call(std::span<const common::HostTensor> user_inputs) override;
   common::Result<common::HostTensor> state(int input) override { return executor_->state(input); }
@@ -55,7 +61,7 @@ class PlanInstance final : public Instance {
  private:
   PlanInstance(std::shared_ptr<const Model> model, std::shared_ptr<Weights> weights,
                std::unique_ptr<common::Executor> executor);
-  common::Status bind_stored();
+  common::Status bind_stored(const PreparedStore* prepared);
   // Of the run that was just made, or one before it.
   common::Status report_index(std::span<const common::TensorRef> user_inputs);
   common::Status report_earlier(const common::FailedCheck& failed) const;
@@ -67,6 +73,7 @@ class PlanInstance final : public Instance {
   std::shared_ptr<Weights> weights_;  // whose memory the executor uses
   Binding binding_;
   std::unique_ptr<common::Executor> executor_;
+  std::unique_ptr<PreparedWriter> writer_;  // of the executor's values; null: none are to be kept
   std::vector<common::TensorRef> inputs_;
   // Of the last call that was right, in a row: each input's rank, type and sizes.
   std::vector<int64_t> checked_;

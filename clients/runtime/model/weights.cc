@@ -43,7 +43,8 @@ bool fits(const GraphInput& input, const TensorRef& content) {
 
 }  // namespace
 
-Status Weights::bind(int input, const TensorRef& content, std::shared_ptr<const void> owner) {
+Status Weights::bind(int input, const TensorRef& content, std::shared_ptr<const void> owner,
+                     Bound is) {
   const GraphInput& wanted = model_->graph.inputs[at(input)];
   if (!fits(wanted, content)) {
     return common::invalid_input(cat("\"", model_->weight_names[at(input)], "\" is ",
@@ -51,29 +52,36 @@ Status Weights::bind(int input, const TensorRef& content, std::shared_ptr<const 
                                      ", but the model takes ", common::dtype_name(wanted.dtype),
                                      common::shape_text(wanted.shape)));
   }
-  Bound bound{
+  Content bound{
       content.dtype, {content.sizes.begin(), content.sizes.end()}, content, std::move(owner)};
   if (wanted.kind == InputKind::kState && !content.on_device) {
     LFARM_ASSIGN_OR_RETURN(HostTensor copy, HostTensor::copy_of(content.dtype, bound.sizes,
                                                                 {content.data, content.bytes}));
     auto kept = std::make_shared<HostTensor>(std::move(copy));
-    bound.content = common::ref_of(*kept);
+    bound.tensor = common::ref_of(*kept);
     bound.owner = std::move(kept);
   }
   std::lock_guard<std::mutex> lock(mutex_);
-  Bound& slot = bound_[input] = std::move(bound);
-  slot.content.sizes = slot.sizes;
+  Content& slot = bound_[input] = std::move(bound);
+  slot.tensor.sizes = slot.sizes;
   uploaded_.erase(input);
+  if (wanted.kind == InputKind::kWeight && is == Bound::kOther) has_other_weights_ = true;
   return {};
+}
+
+std::optional<FileIdentity> Weights::file() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return has_other_weights_ ? std::nullopt : model_->identity;
 }
 
 std::shared_ptr<Weights> Weights::copy() const {
   auto out = std::make_shared<Weights>(model_, device_);
   std::lock_guard<std::mutex> lock(mutex_);
   for (const auto& [input, bound] : bound_) {
-    Bound& slot = out->bound_[input] = bound;
-    slot.content.sizes = slot.sizes;
+    Content& slot = out->bound_[input] = bound;
+    slot.tensor.sizes = slot.sizes;
   }
+  out->has_other_weights_ = has_other_weights_;
   return out;
 }
 
@@ -96,7 +104,7 @@ Result<HostTensor> Weights::host_content(int input) const {
     }
     return stored_content(model_->graph.inputs[at(input)], *model_->weights[at(input)]);
   }
-  const TensorRef& content = bound->second.content;
+  const TensorRef& content = bound->second.tensor;
   if (!content.on_device || device_->uses_host_memory()) return wrap(content);
   LFARM_ASSIGN_OR_RETURN(HostTensor copy,
                          HostTensor::uninitialized(content.dtype, bound->second.sizes));
@@ -107,8 +115,8 @@ Result<HostTensor> Weights::host_content(int input) const {
 Result<Weights::Uploaded> Weights::upload(int input) const {
   Uploaded out;
   auto bound = bound_.find(input);
-  if (bound != bound_.end() && bound->second.content.on_device) {
-    out.content = bound->second.content;
+  if (bound != bound_.end() && bound->second.tensor.on_device) {
+    out.content = bound->second.tensor;
     return out;
   }
   LFARM_ASSIGN_OR_RETURN(out.host, host_content(input));

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,10 @@
 #include "common/runtime/tensor/tensor.h"
 
 namespace clients {
+
+// What is bound to an input, beside what the model came with: the same elements, such as those of
+// another archive of the model, or others.
+enum class Bound : uint8_t { kEqual, kOther };
 
 // Weights and first contents of states: what the model came with, unless something else was bound.
 // Thread-safe.
@@ -29,13 +34,16 @@ class Weights {
   // instances run, and `owner` keeps it alive where it is not null. Not while an instance uses
   // this: see copy().
   common::Status bind(int input, const common::TensorRef& content,
-                      std::shared_ptr<const void> owner = nullptr);
+                      std::shared_ptr<const void> owner = nullptr, Bound is = Bound::kOther);
   // The same content for instances to come, while others go on with this.
   std::shared_ptr<Weights> copy() const;
   // kInvalidInput naming the first tensor that has no content.
   common::Status check_complete() const;
 
   const Model& model() const { return *model_; }
+  // The archive whose weights' elements these are; empty where others were bound, and where it is
+  // not known what was read.
+  std::optional<FileIdentity> file() const;
 
   // On the device; where it uses host memory, the tensor as it lies. Valid as long as this.
   common::Result<common::TensorRef> on_device(int input);
@@ -43,10 +51,10 @@ class Weights {
   common::Result<common::HostTensor> on_host(int input);
 
  private:
-  struct Bound {
+  struct Content {
     common::DType dtype{};
     std::vector<int64_t> sizes;
-    common::TensorRef content;  // whose sizes are the ones above
+    common::TensorRef tensor;  // whose sizes are the ones above
     std::shared_ptr<const void> owner;
   };
   struct Uploaded {
@@ -60,7 +68,8 @@ class Weights {
   std::shared_ptr<const Model> model_;
   common::Device* device_;
   mutable std::mutex mutex_;  // guards what follows
-  std::map<int, Bound> bound_;
+  std::map<int, Content> bound_;
+  bool has_other_weights_ = false;
   std::map<int, Uploaded> uploaded_;
 };
 

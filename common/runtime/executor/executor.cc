@@ -158,7 +158,7 @@ Status Executor::bind_weight(int position, const TensorRef& weight) {
   }
   slot.bound = true;
   const auto& at_load = s.loaded.lifetimes.at_load;
-  s.is_prepared = !contains(at_load, 1);
+  s.prepared.are_there = !contains(at_load, 1);
   return {};
 }
 
@@ -270,7 +270,7 @@ ExecutorMemory Executor::memory() const {
       into += slot.memory.size() + slot.next.size();
     }
   }
-  for (const KeptSlot& slot : s.kept) memory.prepacked += slot.memory.size();
+  for (const KeptSlot& slot : s.prepared.slots) memory.prepacked += slot.memory.size();
   for (const OutputSlot& slot : s.outputs) memory.staging += slot.staged.size();
   memory.arena = s.shared.arena_bytes;
   memory.scratch = s.shared.scratch.size();
@@ -279,7 +279,21 @@ ExecutorMemory Executor::memory() const {
 }
 
 Status Executor::prepare() { return state_->prepare(); }
-int64_t Executor::prepare_ns() const { return state_->prepare_ns; }
+
+std::vector<ByteView> Executor::prepared() const {
+  const State& s = *state_;
+  std::vector<ByteView> values;
+  if (!s.prepared.are_there || s.options.guard || !s.device->uses_host_memory()) return values;
+  for (const KeptSlot& slot : s.prepared.slots)
+    values.emplace_back(slot.memory.data(), slot.memory.size());
+  return values;
+}
+
+Status Executor::use_prepared(std::span<const ByteView> values, std::shared_ptr<const void> owner) {
+  return state_->use_prepared(values, std::move(owner));
+}
+
+int64_t Executor::prepare_ns() const { return state_->prepared.took_ns; }
 
 Result<RunOutputs> Executor::run(std::span<const HostTensor> inputs) {
   RunOutputs outputs;
@@ -368,7 +382,7 @@ Status Executor::check_guards(Guards which) {
     LFARM_RETURN_IF_ERROR(s.outputs[o].staged.check(*s.device, cat("output ", o)));
   }
   LFARM_RETURN_IF_ERROR(s.checks.check_bands());
-  for (const KeptSlot& slot : s.kept) {
+  for (const KeptSlot& slot : s.prepared.slots) {
     std::string name = cat("what the plan keeps in buffer ", slot.buffer);
     LFARM_RETURN_IF_ERROR(slot.memory.check(*s.device, name));
     if (which == Guards::kRun) continue;

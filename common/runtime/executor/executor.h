@@ -147,6 +147,13 @@ class Executor {
   // Computes what depends on weights alone, once all weights are bound; does nothing while they
   // stay bound. Else the next run begins with it, outside of what it times.
   Status prepare();
+  // What prepare() computed, in the order of the plan's buffers, on a device that uses host memory;
+  // valid until a weight is bound. Empty before, with a guard, and where there is nothing.
+  std::vector<ByteView> prepared() const;
+  // Instead of prepare(): `values` are what prepared() of another executor gave, for this plan and
+  // these weights. They are read where they lie, and `owner` keeps them alive. kInvalidInput,
+  // changing nothing, where their number, sizes or alignment cannot be right.
+  Status use_prepared(std::span<const ByteView> values, std::shared_ptr<const void> owner);
   // How long the last preparation took, in nanoseconds; 0 when there was nothing to compute.
   int64_t prepare_ns() const;
 

@@ -1,6 +1,7 @@
 #include "common/runtime/executor/executor_state.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "common/base/cat.h"
 #include "common/base/clock.h"
@@ -53,9 +54,9 @@ void Executor::State::describe_slots() {
       slot.user_index = inputs[at(output.input)].user_index;
     }
   }
-  for (char at_load : loaded.lifetimes.at_load) is_prepared = is_prepared && !at_load;
+  for (char at_load : loaded.lifetimes.at_load) prepared.are_there = prepared.are_there && !at_load;
   for (size_t b = 0; b < plan().buffers.size(); ++b) {
-    if (loaded.lifetimes.kept[b]) kept.push_back({b, {}, 0});
+    if (loaded.lifetimes.kept[b]) prepared.slots.push_back({b, {}, 0});
   }
   external.kept.resize(plan().buffers.size(), nullptr);
   external.inputs.resize(inputs.size(), nullptr);
@@ -271,12 +272,12 @@ Status Executor::State::check_captured(bool is_timed, bool waits) const {
   if (is_timed || options.guard || options.one_by_one) {
     return invalid_input("a captured run is neither timed nor checked");
   }
-  if (is_prepared) return {};
+  if (prepared.are_there) return {};
   return invalid_input("a run has to come before one that is captured: weights are not prepared");
 }
 
 Status Executor::State::prepare() {
-  if (is_prepared) return {};
+  if (prepared.are_there) return {};
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (plan().inputs[i].kind != InputKind::kWeight || inputs[i].bound) continue;
     return invalid_input(
@@ -285,18 +286,47 @@ Status Executor::State::prepare() {
   SteadyClock clock;
   int64_t start = clock.now_ns();
   LFARM_RETURN_IF_ERROR(run_at_load());
-  prepare_ns = clock.now_ns() - start;
-  is_prepared = true;
+  prepared.took_ns = clock.now_ns() - start;
+  prepared.are_there = true;
   return {};
 }
 
-Status Executor::State::run_at_load() {
+Status Executor::State::use_prepared(std::span<const ByteView> values,
+                                     std::shared_ptr<const void> owner) {
+  LFARM_ASSIGN_OR_RETURN(auto calls, calls_at_load());
+  bool fits =
+      values.size() == prepared.slots.size() && device->uses_host_memory() && !options.guard;
+  for (size_t k = 0; fits && k < values.size(); ++k) {
+    fits = values[k].size() == calls->buffer_bytes(static_cast<int>(prepared.slots[k].buffer)) &&
+           is_aligned(values[k].data());
+  }
+  if (!fits) return invalid_input("these are not the values that the plan computes of its weights");
+  for (size_t k = 0; k < values.size(); ++k) {
+    auto* data = const_cast<std::byte*>(values[k].data());  // runs read it
+    prepared.slots[k].memory = GuardedMemory::around(data, values[k].size(), 0);
+    external.kept[prepared.slots[k].buffer] = data;
+  }
+  prepared.are_given = true;
+  prepared.owner = std::move(owner);
+  prepared.took_ns = 0;
+  prepared.are_there = true;
+  return {};
+}
+
+Result<std::unique_ptr<BoundCalls>> Executor::State::calls_at_load() {
   // No call at load needs a symbol's value.
   std::vector<int64_t> symbols;
   for (const SymbolRange& range : plan().symbols) symbols.push_back(range.min);
-  LFARM_ASSIGN_OR_RETURN(auto calls,
-                         BoundCalls::bind(loaded, std::move(symbols), band, Phase::kLoad));
-  for (KeptSlot& slot : kept) {
+  return BoundCalls::bind(loaded, std::move(symbols), band, Phase::kLoad);
+}
+
+Status Executor::State::run_at_load() {
+  LFARM_ASSIGN_OR_RETURN(auto calls, calls_at_load());
+  if (std::exchange(prepared.are_given, false)) {
+    for (KeptSlot& slot : prepared.slots) slot.memory = {};
+    prepared.owner = nullptr;
+  }
+  for (KeptSlot& slot : prepared.slots) {
     size_t bytes = calls->buffer_bytes(static_cast<int>(slot.buffer));
     if (slot.memory.data() == nullptr) {
       LFARM_ASSIGN_OR_RETURN(slot.memory, GuardedMemory::allocate(*device, bytes, band));
@@ -314,7 +344,7 @@ Status Executor::State::run_at_load() {
   if (!options.guard) return {};
   LFARM_RETURN_IF_ERROR(calls->check_bands(*device, memory));
   MemoryHasher hasher(*device);
-  for (KeptSlot& slot : kept) {
+  for (KeptSlot& slot : prepared.slots) {
     LFARM_ASSIGN_OR_RETURN(slot.hash, hasher.hash(slot.memory.data(), slot.memory.size()));
   }
   return {};

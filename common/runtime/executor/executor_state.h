@@ -43,6 +43,15 @@ struct KeptSlot {
   uint64_t hash = 0;  // of guarded content
 };
 
+// All of them: computed here, or given.
+struct PreparedValues {
+  std::vector<KeptSlot> slots;
+  bool are_there = true;  // false: weights were bound that calls at load read
+  int64_t took_ns = 0;
+  bool are_given = false;  // by use_prepared(), and not to be written
+  std::shared_ptr<const void> owner;
+};
+
 // Where a run leaves its outputs: one of the two.
 struct Destination {
   RunOutputs* host = nullptr;
@@ -72,9 +81,7 @@ struct Executor::State {
   size_t band = 0;
   std::vector<InputSlot> inputs;
   std::vector<OutputSlot> outputs;
-  std::vector<KeptSlot> kept;
-  bool is_prepared = true;  // false: weights were bound that calls at load read
-  int64_t prepare_ns = 0;
+  PreparedValues prepared;
   size_t user_inputs = 0;
   BoundSizes bound;
   std::vector<TensorRef> refs;  // of the host tensors of the run in progress
@@ -111,6 +118,8 @@ struct Executor::State {
   // kInvalidInput for a run that cannot be part of a caller's graph.
   Status check_captured(bool is_timed, bool waits) const;
   Status prepare();
+  Status use_prepared(std::span<const ByteView> values, std::shared_ptr<const void> owner);
+  Result<std::unique_ptr<BoundCalls>> calls_at_load();
   Status run_at_load();
   Status poison(BoundCalls& calls);
   // `is_done`: the device has done all calls.

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "clients/generate/file_identity.h"
+#include "clients/pt2/archive/file_identity.h"
 #include "common/base/files.h"
 #include "common/ir/hlir/builder.h"
 

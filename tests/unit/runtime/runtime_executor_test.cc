@@ -607,6 +607,44 @@ TEST_P(ExecutorTest, WhatDependsOnWeightsAloneIsComputedWhenTheyAreBound) {
   }
 }
 
+TEST_P(ExecutorTest, WhatAnotherExecutorPreparedIsUsedAndLeftAlone) {
+  std::vector<HostTensor> inputs = {tensor({0, 1, 2, 3})};
+  auto first = must_load(sum_with_counted(InputKind::kWeight));
+  EXPECT_TRUE(first->prepared().empty());
+  ASSERT_TRUE(first->bind_weight(1, tensor({0, 10, 20, 30})).ok());
+  ASSERT_TRUE(first->prepare().ok());
+  std::vector<ByteView> values_of_first = first->prepared();
+  if (!first->device().uses_host_memory()) {
+    EXPECT_TRUE(values_of_first.empty());
+    return;
+  }
+  ASSERT_EQ(values_of_first.size(), 1u);
+  auto owner = HostTensor::zeros(DType::kFloat32, {4}).value();
+  std::copy(values_of_first[0].begin(), values_of_first[0].end(), owner.mutable_bytes().begin());
+  const Bytes given(owner.bytes().begin(), owner.bytes().end());
+
+  auto second = must_load(sum_with_counted(InputKind::kWeight));
+  ASSERT_TRUE(second->bind_weight(1, tensor({0, 1, 1, 1})).ok());
+  const ByteView whole = owner.bytes();
+  for (const std::vector<ByteView>& wrong :
+       {std::vector<ByteView>{}, {whole.first(12)}, {whole, whole}, {whole.subspan(4)}}) {
+    EXPECT_EQ(second->use_prepared(wrong, nullptr).error().code, Code::kInvalidInput);
+  }
+  ASSERT_TRUE(second->use_prepared(std::vector<ByteView>{whole}, nullptr).ok());
+  EXPECT_EQ(values(second->run(inputs)->user.at(0)), values(first->run(inputs)->user.at(0)));
+  EXPECT_EQ(second->memory().prepacked, whole.size());
+  // Other weights are computed elsewhere: what was given is read alone.
+  ASSERT_TRUE(second->bind_weight(1, tensor({0, 2, 2, 2})).ok());
+  const Values rebound = values(second->run(inputs)->user.at(0));
+  EXPECT_EQ(Values(rebound.begin() + 1, rebound.end()), (Values{5, 6, 7}));
+  EXPECT_TRUE(std::equal(given.begin(), given.end(), owner.bytes().begin()));
+
+  auto guarded = must_load(sum_with_counted(InputKind::kWeight), {true});
+  ASSERT_TRUE(guarded->bind_weight(1, tensor({0, 1, 1, 1})).ok());
+  EXPECT_EQ(guarded->use_prepared(std::vector<ByteView>{whole}, nullptr).error().code,
+            Code::kInvalidInput);
+}
+
 TEST_P(ExecutorTest, WhatDependsOnStatesOrSizesIsComputedInEveryRun) {
   std::vector<HostTensor> inputs = {tensor({0, 0, 0, 0})};
   auto stateful = must_load(sum_with_counted(InputKind::kState));

@@ -1,4 +1,4 @@
-#include "clients/generate/file_identity.h"
+#include "clients/pt2/archive/file_identity.h"
 
 #include <sys/stat.h>
 
@@ -11,6 +11,12 @@ namespace {
 int64_t ns_of(const timespec& time) { return time.tv_sec * int64_t{1'000'000'000} + time.tv_nsec; }
 
 }  // namespace
+
+common::Digest FileIdentity::digest() const {
+  common::Hasher hasher;
+  hasher.u64(device).u64(inode).u64(bytes).i64(written_ns).i64(changed_ns);
+  return hasher.finish();
+}
 
 std::optional<FileIdentity> file_identity(const std::string& path) {
   struct stat info {};

@@ -5,6 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "common/base/digest.h"
+
 namespace clients {
 
 // As long as all of this is the same, nothing was written, up to the steps of the file system's
@@ -13,6 +15,7 @@ struct FileIdentity {
   uint64_t device = 0, inode = 0, bytes = 0;
   int64_t written_ns = 0;  // since 1970; programs may set it
   int64_t changed_ns = 0;  // likewise, of the inode, by the system alone
+  common::Digest digest() const;
   friend bool operator==(const FileIdentity&, const FileIdentity&) = default;
 };
 
