@@ -165,6 +165,18 @@ class CpuDevice final : public Device {
     return DeviceMemory(this, data, bytes);
   }
 
+  Result<DeviceMemory> allocate_zeros(size_t bytes) override {
+    // In small pages, since the first write to a huge one clears all of it.
+    std::byte* data = take_memory(std::max<size_t>(bytes, 1), kPage);
+    if (data == nullptr) return unavailable(cat("no room for ", bytes, " bytes of memory"));
+    // Whoever reads pages that were given back finds zeros.
+    const size_t pages = bytes / kPage * kPage;
+    const bool is_clear = ::madvise(data, pages, MADV_DONTNEED) == 0;
+    const size_t cleared = is_clear ? pages : 0;
+    std::memset(data + cleared, 0, bytes - cleared);
+    return DeviceMemory(this, data, bytes);
+  }
+
   Status copy_in(std::byte* device, ByteView host) override {
     return copy(device, host.data(), host.size());
   }

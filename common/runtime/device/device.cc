@@ -76,6 +76,12 @@ Result<std::vector<BoundTensorMap>> bind_tensor_maps(
   return bound;
 }
 
+Result<DeviceMemory> Device::allocate_zeros(size_t bytes) {
+  LFARM_ASSIGN_OR_RETURN(DeviceMemory memory, allocate(bytes));
+  LFARM_RETURN_IF_ERROR(fill(memory.data(), std::byte{0}, bytes));
+  return memory;
+}
+
 Status Device::begin_stream(void*) {
   return invalid_input(cat(target().name, " has no streams: run without one"));
 }

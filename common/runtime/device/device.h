@@ -156,6 +156,8 @@ class Device {
   virtual Result<std::shared_ptr<Module>> load(const Digest& digest, ByteView object) = 0;
   // Uninitialised memory, aligned to kBufferAlignment at least. kUnavailable when there is no room.
   virtual Result<DeviceMemory> allocate(size_t bytes) = 0;
+  // The same, all zero. A host's large memory takes no room before it is written.
+  virtual Result<DeviceMemory> allocate_zeros(size_t bytes);
   // `host` may be read until the next synchronise().
   virtual Status copy_in(std::byte* device, ByteView host) = 0;
   virtual Status copy_out(std::span<std::byte> host, const std::byte* device) = 0;

@@ -26,14 +26,24 @@ Result<size_t> first_damage(Device& device, const std::byte* data, size_t bytes)
 }  // namespace
 
 Result<GuardedMemory> GuardedMemory::allocate(Device& device, size_t bytes, size_t band) {
+  LFARM_ASSIGN_OR_RETURN(DeviceMemory memory, device.allocate(bytes + 2 * band));
+  return within(device, std::move(memory), band);
+}
+
+Result<GuardedMemory> GuardedMemory::zeros(Device& device, size_t bytes, size_t band) {
+  LFARM_ASSIGN_OR_RETURN(DeviceMemory memory, device.allocate_zeros(bytes + 2 * band));
+  return within(device, std::move(memory), band);
+}
+
+Result<GuardedMemory> GuardedMemory::within(Device& device, DeviceMemory memory, size_t band) {
   GuardedMemory result;
-  LFARM_ASSIGN_OR_RETURN(result.memory_, device.allocate(bytes + 2 * band));
+  result.memory_ = std::move(memory);
   result.data_ = result.memory_.data() + band;
-  result.size_ = bytes;
+  result.size_ = result.memory_.size() - 2 * band;
   result.band_ = band;
   if (band != 0) {
     LFARM_RETURN_IF_ERROR(device.fill(result.memory_.data(), kBandPattern, band));
-    LFARM_RETURN_IF_ERROR(device.fill(result.data_ + bytes, kBandPattern, band));
+    LFARM_RETURN_IF_ERROR(device.fill(result.data_ + result.size_, kBandPattern, band));
   }
   return result;
 }

@@ -21,6 +21,9 @@ class GuardedMemory {
   // `band` bytes of pattern on each side, a multiple of kBufferAlignment; 0: none.
   static Result<GuardedMemory> allocate(Device& device, size_t bytes, size_t band);
 
+  // The same, whose content is zero.
+  static Result<GuardedMemory> zeros(Device& device, size_t bytes, size_t band);
+
   // Memory of somebody else's, who keeps it: `bytes` bytes from `data` on, with such bands.
   static GuardedMemory around(std::byte* data, size_t bytes, size_t band);
 
@@ -30,6 +33,8 @@ class GuardedMemory {
   Status check(Device& device, const std::string& name) const;
 
  private:
+  // Of memory with room for the bands, which are filled.
+  static Result<GuardedMemory> within(Device& device, DeviceMemory memory, size_t band);
   void swap(GuardedMemory& other) {
     std::swap(memory_, other.memory_);
     std::swap(data_, other.data_);

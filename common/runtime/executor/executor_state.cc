@@ -1,6 +1,7 @@
 #include "common/runtime/executor/executor_state.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "common/base/cat.h"
@@ -21,6 +22,12 @@ bool is_aligned(const std::byte* data) {
 // All bits set is NaN in every float format; integers get a value that is hardly ever right.
 std::byte poison_for(DType dtype) {
   return is_float(dtype) || dtype == DType::kComplex64 ? std::byte{0xff} : std::byte{0xa5};
+}
+
+// First contents of states mostly are.
+bool is_zero(ByteView bytes) {
+  return bytes.empty() ||
+         (bytes[0] == std::byte{0} && std::memcmp(bytes.data(), &bytes[1], bytes.size() - 1) == 0);
 }
 
 }  // namespace
@@ -101,6 +108,9 @@ Status Executor::State::copy_in(std::byte* to, const TensorRef& tensor) {
 }
 
 Result<GuardedMemory> Executor::State::copy_of(const TensorRef& tensor) {
+  if (!tensor.on_device && is_zero({tensor.data, tensor.bytes})) {
+    return GuardedMemory::zeros(*device, tensor.bytes, band);
+  }
   LFARM_ASSIGN_OR_RETURN(GuardedMemory memory,
                          GuardedMemory::allocate(*device, tensor.bytes, band));
   LFARM_RETURN_IF_ERROR(copy_in(memory.data(), tensor));

@@ -167,6 +167,21 @@ TEST(CpuDevice, CopiesOfAllSizesAreWhole) {
   }
 }
 
+// Also where a block is taken again that somebody wrote to.
+TEST(CpuDevice, ZerosAreZerosInMemoryOfAllSizes) {
+  auto device = make_cpu_device({.threads = 1});
+  for (size_t bytes :
+       {size_t{1}, size_t{4095}, size_t{4097}, (size_t{1} << 20) + 100, (size_t{5} << 20) + 4096}) {
+    auto written = device->allocate(bytes);
+    ASSERT_TRUE(device->fill(written->data(), std::byte{0xff}, bytes).ok());
+    *written = {};
+    auto zeros = device->allocate_zeros(bytes);
+    ASSERT_TRUE(zeros.ok());
+    EXPECT_EQ(std::count(zeros->data(), zeros->data() + bytes, std::byte{0}),
+              static_cast<ptrdiff_t>(bytes));
+  }
+}
+
 TEST(CpuDevice, ObjectsAreSharedAndReplacedByDigest) {
   auto device = make_cpu_device();
   auto answer = [&](int value) {
