@@ -352,7 +352,7 @@ MUTATIONS = [
      None),
     ("gpu runtime", RUN + "executor/executor_state.cc", "std::swap(input.memory, input.next);", None),
     ("gpu runtime", RUN + "executor/executor_memory.cc",
-     "LFARM_RETURN_IF_ERROR(device.fill(result.data_ + bytes, kBandPattern, band));",
+     "LFARM_RETURN_IF_ERROR(device.fill(result.data_ + result.size_, kBandPattern, band));",
      None),
     ("gpu runtime", RUN + "executor/executor_memory.cc", "after != band_", "false"),
     ("gpu runtime", "worker/profile/executor_child.cc", "options.cold_caches = true;", None),
