@@ -11,6 +11,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <future>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -312,12 +313,17 @@ class ShardsCommandsTest : public ShardsProcessTest {
     int code = -1;
     std::string output;
   };
-  // `arguments` of lfarm, asked of the first coordinator.
+  // `arguments` of lfarm, asked of the first coordinator. The workers go on meanwhile: one that is
+  // silent for as long as a command may take on a busy machine counts as lost, and its jobs end.
   Ran lfarm(std::vector<std::string> arguments) {
     arguments.insert(arguments.begin(), paths::binaries("/lfarm"));
     arguments.insert(arguments.end(),
                      {"--farm", first_->endpoint(), "--state", scratch_.path() + "/client"});
-    auto run = must(common::run_command(arguments, 600'000));
+    auto running = std::async(std::launch::async,
+                              [&] { return must(common::run_command(arguments, 600'000)); });
+    using std::chrono::seconds;
+    (void)talk([&] { return running.wait_for(seconds(0)) == std::future_status::ready; });
+    auto run = running.get();
     return {run.status.code, run.output};
   }
   // The numbers of the jobs of a coordinator, as `lfarm jobs` tells them.
