@@ -24,7 +24,7 @@ using common::Status;
 
 namespace {
 
-// The file: Start, an Placed a value, hash64() of both, and the values.
+// The file: Start, a Placed for each value, hash64() of both, and the values.
 constexpr uint64_t kMagic = 0x70657270'6d72616cULL, kFileFormat = 1;
 
 struct Start {

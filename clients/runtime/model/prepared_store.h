@@ -26,7 +26,7 @@ class PreparedWriter {
  public:
   // How long the values have to be in use before they are worth a file: a search may replace their
   // plan within seconds.
-  static constexpr std::chrono::seconds kDelay{2};
+  static constexpr std::chrono::seconds kDelay{30};
   // How long finish() waits at most.
   static constexpr std::chrono::seconds kPatience{5};
 
