@@ -12,6 +12,7 @@
 #include "clients/cli/base/report.h"
 #include "clients/cli/plans/find_plan.h"
 #include "clients/cli/plans/plan_profile.h"
+#include "clients/generate/programs.h"
 #include "clients/report/logs/plan_memory.h"
 #include "clients/runtime/model/instance.h"
 #include "clients/score/other_runtime.h"
@@ -37,6 +38,7 @@ struct ScoreOptions {
   std::string record;
   int64_t tokens = 0;               // that a call computes; 0: it does not compute tokens
   double gflops = 0, gb_per_s = 0;  // 0: not given
+  bool generates = false;           // the model's program for `lfarm generate`
   bool measure_again = false;
   bool json = false;
 };
@@ -45,8 +47,8 @@ struct ScoreOptions {
 
 struct Scored {
   PulledPlan plan;
-  std::optional<Model> model;
-  std::string name;  // for records
+  std::shared_ptr<const Model> model;  // null where only the plan is known
+  std::string name;                    // for records
 };
 
 Result<PulledPlan> plan_of_cache(const ScoreOptions& options) {
@@ -61,15 +63,34 @@ Result<PulledPlan> plan_of_cache(const ScoreOptions& options) {
   return std::move(*found);
 }
 
+// The model, or the program of it that generates so many tokens a call.
+Result<std::shared_ptr<const Model>> model_of(const ScoreOptions& options) {
+  LFARM_ASSIGN_OR_RETURN(Model loaded, load_model(options.what));
+  auto model = std::make_shared<const Model>(std::move(loaded));
+  if (!options.generates) return model;
+  LFARM_ASSIGN_OR_RETURN(std::vector<WidthPart> parts, parts_of(model));
+  if (options.tokens == 0) return parts.back().model;
+  for (const WidthPart& part : parts) {
+    if (options.tokens < part.roles.width_least || options.tokens > part.roles.width_most) continue;
+    return part.model;
+  }
+  return common::invalid_input(cat(options.what, ": no call takes ", options.tokens,
+                                   " tokens: give another number by --tokens"));
+}
+
 Result<Scored> find_scored(const ScoreOptions& options) {
   Scored scored;
   std::error_code ignored;
   if (!std::filesystem::exists(options.what, ignored)) {
+    if (options.generates) {
+      return common::invalid_input(
+          cat("--generate wants a model, and there is no file ", options.what));
+    }
     LFARM_ASSIGN_OR_RETURN(scored.plan, plan_of_cache(options));
     scored.name = cat("graph ", scored.plan.plan.key.graph_hash.short_hex());
     return scored;
   }
-  LFARM_ASSIGN_OR_RETURN(scored.model, load_model(options.what));
+  LFARM_ASSIGN_OR_RETURN(scored.model, model_of(options));
   Progress progress(true);
   PlanSource source(options.farm, options.budget, &progress, PlanSource::Disk::kUse);
   auto plan = source.obtain(scored.model->graph);
@@ -187,9 +208,8 @@ Result<Scorecard> make_card(const ScoreOptions& options) {
   LFARM_ASSIGN_OR_RETURN(std::vector<int64_t> sizes, sizes_of(plan, options.sizes));
   LFARM_ASSIGN_OR_RETURN(auto device, common::open_device(options.farm.device, default_threads()));
   LFARM_ASSIGN_OR_RETURN(Roofline roofline, roofline_of(options, device->target()));
-  LFARM_ASSIGN_OR_RETURN(
-      PlanRun run,
-      profile_plan(scored.plan, scored.model ? &*scored.model : nullptr, sizes, *device));
+  LFARM_ASSIGN_OR_RETURN(PlanRun run,
+                         profile_plan(scored.plan, scored.model.get(), sizes, *device));
   // Without them the card counts bytes alone, and says so.
   (void)count_operations(scored.plan, options.farm.state, sizes, &run);
   LFARM_ASSIGN_OR_RETURN(auto earlier, earlier_runs(options, run, scored.name));
@@ -231,6 +251,10 @@ void declare_plan_score(CommandLine* line) {
              "Tokens that a call computes: the card then has tokens a second, beside the rate at\n"
              "which memory could give the bytes of a call")
       .in_range(int64_t{1}, int64_t{1} << 32);
+  command.flag(
+      "--generate", &options->generates,
+      "Scores what 'lfarm generate' runs of a language model, with the last token's logits\n"
+      "alone: its program for calls of --tokens tokens, or for prompts");
   command.value(
       "--against", &options->against, "PROFILE.json",
       "Another runtime's profile of the same model, for parity in operators, launches and time");

@@ -38,6 +38,33 @@ TEST_F(CliGenerate, GivesEagersTokensAndStopsWhereItShould) {
   EXPECT_EQ(some.out(), expected.substr(0, expected.find(stop) + stop.size()) + "\n");
 }
 
+TEST_F(CliGenerate, PlansOfItsProgramsAreScored) {
+  Invocation run = generate(decoder("/prompt.txt"), {"--tokens", "2"});
+  ASSERT_EQ(run.wait(), 0) << run.err();
+  auto plans = [&] {
+    Invocation listed = lfarm({"cache", "ls"});
+    EXPECT_EQ(listed.wait(), 0) << listed.err();
+    return listed.out();
+  };
+  const std::string before = plans();
+  auto score = [&](std::vector<std::string> more) {
+    std::vector<std::string> all = {
+        "plan", "score", decoder("/prompt.pt2"), "--generate", "--budget", "2", "--json"};
+    all.insert(all.end(), more.begin(), more.end());
+    return lfarm(all);
+  };
+  Invocation card = score({});
+  ASSERT_EQ(card.wait(), 0) << card.err();
+  EXPECT_GT(nlohmann::json::parse(card.out()).at("latency").at("ms").get<double>(), 0);
+  EXPECT_EQ(plans().size(), before.size()) << "another plan was made";
+  Invocation wide = score({"--tokens", "100000"});
+  EXPECT_EQ(wide.wait(), 2);
+  EXPECT_NE(wide.err().find("no call takes 100000 tokens"), std::string::npos) << wide.err();
+  Invocation by_id = lfarm({"plan", "score", "abcdef", "--generate"});
+  EXPECT_EQ(by_id.wait(), 2);
+  EXPECT_NE(by_id.err().find("--generate wants a model"), std::string::npos) << by_id.err();
+}
+
 // A search of so many candidates takes days.
 TEST_F(CliGenerate, BeginsWithTheFirstPlans) {
   Invocation run = lfarm({"generate", decoder(), "--prompt-ids", decoder("/prompt.txt"), "--tokens",
