@@ -13,10 +13,10 @@ struct FilesMax {
   uint64_t files = 0;
 };
 
-// Removes the directory's files of this suffix (".plan") that were written or touched longest ago,
-// until the others are within the bounds: within nine tenths of that of bytes, where they exceed
-// it. Whoever has a removed file open or mapped keeps its content. What cannot be read or removed
-// stays.
+// Removes the directory's files of this suffix (".plan"), the least recently written or touched
+// first, until the others are within the bounds; those of more than `bytes` in all are cut to nine
+// tenths of it. Open and mapped files keep their content until they are closed. Files that cannot
+// be read or removed stay.
 void remove_oldest_files(const std::string& directory, std::string_view suffix, FilesMax most);
 
 }  // namespace common

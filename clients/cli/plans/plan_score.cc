@@ -63,7 +63,7 @@ Result<PulledPlan> plan_of_cache(const ScoreOptions& options) {
   return std::move(*found);
 }
 
-// The model, or the program of it that generates so many tokens a call.
+// The model; with --generate its program for calls of --tokens tokens.
 Result<std::shared_ptr<const Model>> model_of(const ScoreOptions& options) {
   LFARM_ASSIGN_OR_RETURN(Model loaded, load_model(options.what));
   auto model = std::make_shared<const Model>(std::move(loaded));

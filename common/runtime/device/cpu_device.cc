@@ -169,7 +169,7 @@ class CpuDevice final : public Device {
     // In small pages, since the first write to a huge one clears all of it.
     std::byte* data = take_memory(std::max<size_t>(bytes, 1), kPage);
     if (data == nullptr) return unavailable(cat("no room for ", bytes, " bytes of memory"));
-    // Whoever reads pages that were given back finds zeros.
+    // The system fills discarded pages with zeros at the next access.
     const size_t pages = bytes / kPage * kPage;
     const bool is_clear = ::madvise(data, pages, MADV_DONTNEED) == 0;
     const size_t cleared = is_clear ? pages : 0;

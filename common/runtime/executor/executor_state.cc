@@ -108,12 +108,11 @@ Status Executor::State::copy_in(std::byte* to, const TensorRef& tensor) {
 }
 
 Result<GuardedMemory> Executor::State::copy_of(const TensorRef& tensor) {
-  if (!tensor.on_device && is_zero({tensor.data, tensor.bytes})) {
-    return GuardedMemory::zeros(*device, tensor.bytes, band);
-  }
+  const bool is_clear = !tensor.on_device && is_zero({tensor.data, tensor.bytes});
   LFARM_ASSIGN_OR_RETURN(GuardedMemory memory,
-                         GuardedMemory::allocate(*device, tensor.bytes, band));
-  LFARM_RETURN_IF_ERROR(copy_in(memory.data(), tensor));
+                         is_clear ? GuardedMemory::zeros(*device, tensor.bytes, band)
+                                  : GuardedMemory::allocate(*device, tensor.bytes, band));
+  if (!is_clear) LFARM_RETURN_IF_ERROR(copy_in(memory.data(), tensor));
   LFARM_RETURN_IF_ERROR(device->synchronise());  // the caller may free the bytes
   return memory;
 }
