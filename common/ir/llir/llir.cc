@@ -59,6 +59,7 @@ const std::vector<ScheduleChoice>& schedule_parameters(Template t) {
       {"mr", {0, 1, 2, 4, 6, 8, 12}},
       {"nc", {0, 64, 128, 256, 512}},
       {"nr", {0, 8, 16, 32, 48, 64}},
+      {"stores", {0, kStoresRowsAtOnce, kStoresRowByRow}},
       {"block_columns", {0, 16, 32, 64, 128}, false, true},
       {"block_rows", {0, 16, 32, 64, 128}, false, true},
       {"splits", {0, 1, 2, 4, 8, 16, 32}, false, true},

@@ -51,6 +51,10 @@ inline bool is_gpu(Machine machine) {
 }
 
 // The values a schedule parameter of a template may take; the first is the default.
+// Values of the tiles' parameter "stores": a register tile's rows are stored together, or each in a
+// step of a loop.
+inline constexpr int64_t kStoresRowsAtOnce = 1, kStoresRowByRow = 2;
+
 struct ScheduleChoice {
   std::string_view name;
   std::vector<int64_t> values;
@@ -63,10 +67,11 @@ struct ScheduleChoice {
 };
 // On a CPU. For kLoops: unroll (inner loop unroll factor), vector (SIMD width hint in elements, 0 =
 // compiler's choice), stage (1 = values read twice within a row are kept in a row buffer). For
-// kTile: mr, nr (register tile), kc, mc, nc (cache blocks, in elements; 0 = the generator's
-// choice). For kAttention: keys, rows (block of each; 0 = the generator's choice), online (0 = all
-// of a row's scores are kept, so that its probabilities are normalised before the product).
-// On a GPU, 0 = the generator's choice where nothing else is said. For kLoops: team (threads that
+// kTile: mr, nr (register tile), kc, mc, nc (cache blocks, in elements) and stores (of a register
+// tile), 0 = what suits the sizes. For kAttention: keys, rows (block of each; 0 = what suits the
+// sizes), online (0 = all of a row's scores are kept, so that its probabilities are normalised
+// before the product).
+// On a GPU, 0 = what suits the sizes where nothing else is said. For kLoops: team (threads that
 // compute a unit together), access (neighbours in memory that a thread takes at once), rows (units
 // that they compute at once). For kTile: block_rows, block_columns (of the product, that a block of
 // threads computes), splits (blocks that share what one would sum); with warpgroups that multiply,

@@ -67,6 +67,7 @@ std::optional<DecodeAttentionTiling> choose_decode_attention(const HalfAttention
   DecodeAttentionTiling t{blocks.warps, blocks.splits};
   t.reads_masks = a.form.is_hidden_by_masks() &&
                   (!keys.is_constant() || divide_up(keys.constant(), step) >= kStepsToFind);
+  t.keeps_parts = should_keep_parts(a.form, t.threads(), t.splits);
   return t;
 }
 
@@ -84,6 +85,9 @@ Status verify(const DecodeAttentionTiling& t, const HalfAttention& a) {
   const int64_t bytes =
       rows * attention_depth(a.body, a.form) * 2 + few_rows_shared_bytes(a.form, t.warps, t.splits);
   if (bytes > kGpuSharedBytesMax) return wrong_tiling(t, "parts exceed the shared memory");
+  if (t.keeps_parts && !may_keep_parts(a.form, t.threads(), t.splits)) {
+    return wrong_tiling(t, "parts exceed the registers");
+  }
   return {};
 }
 

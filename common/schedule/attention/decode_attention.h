@@ -15,12 +15,16 @@ struct DecodeAttentionTiling {
   int64_t splits = 1;  // blocks that share the keys; the last of them merges their parts
   // Blocks look for the first and the last key that masks leave to be seen.
   bool reads_masks = false;
+  bool keeps_parts = false;  // see may_keep_parts()
+
+  int64_t threads() const { return warps * 32; }
 
   template <class Self, class Visit>
   static void fields(Self& t, Visit visit) {
     visit("warps", t.warps);
     visit("splits", t.splits);
     visit("reads_masks", t.reads_masks);
+    visit("keeps_parts", t.keeps_parts);
   }
 };
 

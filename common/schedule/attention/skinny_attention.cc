@@ -12,6 +12,8 @@ namespace common {
 namespace {
 
 constexpr int64_t kWarp = 32, kThreadsMax = 1024, kAheadMax = 16;
+// Of other blocks, that registers hold and that they hold at no cost.
+constexpr int64_t kPartsMax = 32, kFewParts = 16;
 
 int64_t longest_row(const Graph& body, const AttentionForm& form) {
   return std::max(attention_depth(body, form), form.size(form.columns).constant());
@@ -43,6 +45,7 @@ std::optional<SkinnyAttentionTiling> choose_skinny_attention(const Graph& body,
   while (t.group * kSkinnyAttentionChunk < longest_row(body, form)) t.group *= 2;
   t.splits = gpu_splits(form.size(form.batch), form.size({form.key}), t.threads / t.group * t.ahead,
                         given("splits"), body.symbols, processors);
+  t.keeps_parts = t.online && should_keep_parts(form, t.threads, t.splits);
   return t;
 }
 
@@ -68,7 +71,20 @@ Status verify(const SkinnyAttentionTiling& t, const Graph& body, const Attention
   if (few_rows_shared_bytes(form, parts, t.splits) > kGpuSharedBytesMax) {
     return wrong_tiling(t, "parts exceed the shared memory");
   }
+  if (t.keeps_parts && !(t.online && may_keep_parts(form, t.threads, t.splits))) {
+    return wrong_tiling(t, "parts exceed the registers");
+  }
   return {};
+}
+
+bool may_keep_parts(const AttentionForm& form, int64_t threads, int64_t splits) {
+  // A thread takes four neighbours of each part.
+  const int64_t elements = form.size(form.rows).constant() * form.size(form.columns).constant();
+  return splits > 1 && splits <= kPartsMax && elements <= threads * 4;
+}
+
+bool should_keep_parts(const AttentionForm& form, int64_t threads, int64_t splits) {
+  return splits <= kFewParts && may_keep_parts(form, threads, splits);
 }
 
 int64_t few_rows_shared_bytes(const AttentionForm& form, int64_t parts, int64_t splits) {

@@ -22,6 +22,7 @@ struct SkinnyAttentionTiling {
   int64_t splits = 1;     // blocks that share the keys
   // Rows are normalised after the product; otherwise a first pass finds each row's sum.
   bool online = true;
+  bool keeps_parts = false;  // where online; see may_keep_parts()
 
   template <class Self, class Visit>
   static void fields(Self& t, Visit visit) {
@@ -30,6 +31,7 @@ struct SkinnyAttentionTiling {
     visit("ahead", t.ahead);
     visit("splits", t.splits);
     visit("online", t.online);
+    visit("keeps_parts", t.keeps_parts);
   }
 };
 
@@ -44,6 +46,12 @@ std::optional<SkinnyAttentionTiling> choose_skinny_attention(const Graph& body,
 
 // kInvalidInput says what does not fit the attention or a block.
 Status verify(const SkinnyAttentionTiling& tiling, const Graph& body, const AttentionForm& form);
+
+// Whether the last of the `splits` blocks of few rows can hold all blocks' parts in registers: it
+// loads them together with their sums, as the compiler moves no load before the barriers between.
+bool may_keep_parts(const AttentionForm& form, int64_t threads, int64_t splits);
+// Whether they are so few that it should.
+bool should_keep_parts(const AttentionForm& form, int64_t threads, int64_t splits);
 
 // Bytes of shared memory in which a block of few rows keeps its `parts` and merges those of
 // `splits` blocks: sums, greatest scores and totals.

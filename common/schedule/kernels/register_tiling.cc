@@ -19,6 +19,9 @@ constexpr int64_t kPackedUnits = 4, kPackedColumnsMin = 64;
 
 constexpr int64_t kMatrixColumnsMax = 4;
 
+// Bodies up to this size are written out for every row of a tile that is stored.
+constexpr size_t kNodesAtOnceMax = 24;
+
 // Steps along k that are read one after the other lie no further apart: a page.
 constexpr int64_t kNearBytes = 4096;
 
@@ -56,6 +59,10 @@ TileReads tile_reads(const Contraction& product, const TileSteps& steps, bool ha
     reads.copied_run = run;
   }
   return reads;
+}
+
+bool may_store_rows_at_once(const RegisterTiling& t, const Contraction& product) {
+  return !t.matrices && !output_divides_columns(product);
 }
 
 // 0: not known when the kernel is made.
@@ -185,6 +192,10 @@ RegisterTiling choose_register_tiling(const Contraction& product, const Schedule
                   product.body().symbols);
   t.rows_in_place = reads.rows(t.kc);
   t.columns_in_place = reads.columns;
+  const int64_t asked = schedule_value(schedule, Template::kTile, "stores");
+  const bool is_short = product.body().nodes.size() <= kNodesAtOnceMax;
+  t.stores_rows_at_once =
+      (asked == 0 ? is_short : asked == kStoresRowsAtOnce) && may_store_rows_at_once(t, product);
   return t;
 }
 
@@ -219,6 +230,9 @@ Status verify(const RegisterTiling& t, const Contraction& product, const VectorU
   if (t.columns_in_place &&
       !columns_lie_in_place(product, steps, unit.bytes / dtype_size(product.node().dtype))) {
     return wrong("columns do not lie as they are read");
+  }
+  if (t.stores_rows_at_once && !may_store_rows_at_once(t, product)) {
+    return wrong("rows are stored one by one");
   }
   return {};
 }

@@ -28,6 +28,8 @@ struct RegisterTiling {
   bool rows_in_place = false;     // nothing is packed of the left operand,
   bool columns_in_place = false;  // or of the right one
   bool matrices = false;          // registers hold matrices, not vectors
+  // A whole tile's rows are stored together, so that what belongs to a column is read once for all.
+  bool stores_rows_at_once = false;
 
   template <class Self, class Visit>
   static void fields(Self& t, Visit visit) {
@@ -40,6 +42,7 @@ struct RegisterTiling {
     visit("rows_in_place", t.rows_in_place);
     visit("columns_in_place", t.columns_in_place);
     visit("matrices", t.matrices);
+    visit("stores_rows_at_once", t.stores_rows_at_once);
   }
 };
 

@@ -27,6 +27,7 @@ Status verify(const MmaTiling& t, const Contraction& contraction) {
   if (!is_tile_block(t.blocks()) || !may_share || !is_splits(t.splits, contraction.body())) {
     return wrong_tiling(t, "no blocks of warps are like this");
   }
+  if (!are_stores(t.stores)) return wrong_tiling(t, kWrongStores);
   return {};
 }
 

@@ -14,6 +14,7 @@ struct MmaTiling {
   int64_t tall = 32, wide = 32;                 // of a warp's tile
   int64_t stages = 4;                           // blocks of operands in shared memory
   Expr splits = 1;                              // blocks that share a k
+  int64_t stores = 4;                           // results that a thread stores together
 
   TileBlocks blocks() const { return {rows, columns, depth, tall, wide, stages}; }
 
@@ -26,6 +27,7 @@ struct MmaTiling {
     visit("wide", t.wide);
     visit("stages", t.stages);
     visit("splits", t.splits);
+    visit("stores", t.stores);
   }
 };
 

@@ -1,6 +1,7 @@
 // How blocks cover a product on a GPU.
 #pragma once
 
+#include <string_view>
 #include <vector>
 
 #include "common/lowering/body/contraction.h"
@@ -25,6 +26,10 @@ Expr product_tiles(const Contraction& contraction, const ProductTile& tile);
 // fill the machine.
 int64_t tile_splits(const Contraction& contraction, const ProductTile& tile, int64_t depth,
                     int64_t wanted, const ProductMachine& machine);
+
+// Whether a thread may store so many results together.
+inline bool are_stores(int64_t stores) { return stores >= 1 && stores <= 16; }
+inline constexpr std::string_view kWrongStores = "a thread does not store so many results together";
 
 // Blocks that share a sum, at most.
 inline constexpr int64_t kSharingBlocksMax = 1024;

@@ -83,6 +83,7 @@ Status verify(const ThreadTiling& t, const Contraction& contraction) {
       t.splits < 1 || t.splits > most) {
     return wrong_tiling(t, "no blocks of threads are like this");
   }
+  if (!are_stores(t.stores)) return wrong_tiling(t, kWrongStores);
   return {};
 }
 

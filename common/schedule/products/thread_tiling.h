@@ -12,6 +12,7 @@ struct ThreadTiling {
   int64_t rows = 64, columns = 64, depth = 16;  // of a block; depth in a step
   int64_t tall = 4, wide = 4;                   // of a thread's tile
   int64_t splits = 1;                           // blocks that share a k
+  int64_t stores = 4;                           // results that a thread stores together
 
   int64_t threads() const { return rows / tall * (columns / wide); }
 
@@ -23,6 +24,7 @@ struct ThreadTiling {
     visit("tall", t.tall);
     visit("wide", t.wide);
     visit("splits", t.splits);
+    visit("stores", t.stores);
   }
 };
 

@@ -17,6 +17,9 @@ constexpr int64_t kPatchesMax = 2;
 constexpr int64_t kOtherBytes = 2048;
 constexpr int64_t kRowBytes = kWarpgroupDepth * 2;
 constexpr int64_t kThreadsMax = 2048;  // of a multiprocessor
+// Paired products keep what belongs to the columns of both: a thread stores fewer results together
+// where blocks are so narrow that two share a multiprocessor's registers.
+constexpr int64_t kPairStores = 2, kNarrowColumns = 128;
 
 bool has_maps(const Contraction& contraction) {
   constexpr int64_t kBox = kWarpgroupDepth;  // any does
@@ -75,6 +78,7 @@ Status verify_blocks(const WarpgroupTiling& t, int64_t kept) {
   if (t.resident < 1 || t.resident * (t.threads() + 32) > kThreadsMax) {
     return wrong_tiling(t, "a multiprocessor holds no such number of blocks");
   }
+  if (!are_stores(t.stores)) return wrong_tiling(t, kWrongStores);
   return {};
 }
 
@@ -102,6 +106,7 @@ std::optional<WarpgroupTiling> choose_warpgroup_tiling(const PairedProducts& pai
   const ProductBlock block = product_block(*shapes, wish, machine.processors);
   WarpgroupTiling t{block.rows, block.columns, block.stages, block.cluster, block.is_beside, true};
   t.resident = resident_products(block);
+  if (t.columns <= kNarrowColumns) t.stores = kPairStores;
   return t;
 }
 

@@ -25,6 +25,8 @@ struct WarpgroupTiling {
   int64_t patches = 0;
   int64_t resident = 1;  // blocks that a multiprocessor is to hold at once
   Expr splits = 1;       // blocks that share a k
+  int64_t stores =
+      4;  // results that a thread stores together, 16 bytes each where that is possible
 
   ProductTile tile() const { return {rows, columns, cluster, is_beside}; }
   int64_t threads() const { return rows / kWarpgroupRows * 128; }  // that multiply
@@ -40,6 +42,7 @@ struct WarpgroupTiling {
     visit("patches", t.patches);
     visit("resident", t.resident);
     visit("splits", t.splits);
+    visit("stores", t.stores);
   }
 };
 

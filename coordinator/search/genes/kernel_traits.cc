@@ -88,6 +88,7 @@ enum TileParameter : size_t {
   kMr,
   kNc,
   kNr,
+  kStores,
   kTileColumns,
   kTileRows,
   kTileSplits,
@@ -137,7 +138,7 @@ void tile_features(const KernelTraits& t, ScheduleCode code, Features& features)
   features.add({2, columns});
   features.add({3, summed});
   features.add({4, size_class(t.m * t.n * t.k, 4)});
-  for (size_t k : {kKc, kMc, kMr, kNc, kNr}) features.add({5, k, digit(k)});
+  for (size_t k : {kKc, kMc, kMr, kNc, kNr, kStores}) features.add({5, k, digit(k)});
   features.add({6, rows, digit(kMr)});
   features.add({7, columns, digit(kNr)});
   features.add({8, summed, digit(kKc)});
@@ -145,6 +146,7 @@ void tile_features(const KernelTraits& t, ScheduleCode code, Features& features)
   features.add({10, columns, digit(kNc)});
   features.add({11, digit(kMr), digit(kNr)});
   features.add({12, digit(kKc), digit(kNr)});
+  features.add({13, size_class(t.operations, 2), digit(kStores)});
 }
 
 void gpu_tile_features(const KernelTraits& t, ScheduleCode code, Features& features) {

@@ -8,6 +8,7 @@
 #include "common/base/check.h"
 #include "common/ir/hlir/fourier_form.h"
 #include "common/ir/hlir/tile_form.h"
+#include "common/ir/llir/fallback_form.h"
 #include "common/ir/llir/grouped_form.h"
 #include "coordinator/search/partition/materialisation.h"
 #include "coordinator/search/partition/node_kinds.h"
@@ -204,6 +205,22 @@ std::vector<char> scores_in_attention(const Selected& selected, const Materialis
   return taken;
 }
 
+// The node to store so that a kernel need not hold `offender`. A contraction that is computed only
+// where another way has overflowed stays in the kernel of the choice between both: alone it would
+// be computed in every run.
+common::NodeId stored_for(const Selected& selected, common::NodeId offender,
+                          const Materialised& materialised) {
+  const Graph& graph = selected.graph;
+  if (graph.node(offender).op != Op::kContract) return offender;
+  const auto form = common::fallback_form(graph, offender);
+  if (!form) return offender;
+  if (!is_materialised(selected, materialised, form->choice)) return form->choice;
+  const common::NodeId usual = base_of(selected, graph.node(form->choice).operands[2]);
+  bool is_free =
+      is_computed(graph.node(usual)) && !is_materialised(selected, materialised, usual);
+  return is_free ? usual : offender;
+}
+
 // Stores what a kernel rooted at `root`, and at what is stored on the way, cannot hold.
 void repair_kernel(const Selected& selected, common::NodeId root, Materialised& materialised,
                    AttentionMemo& memo) {
@@ -211,9 +228,10 @@ void repair_kernel(const Selected& selected, common::NodeId root, Materialised& 
   while (!troubled.empty()) {
     auto offender = TileCheck(selected, materialised, troubled.back(), memo).offender();
     if (offender) {
-      materialised[at(*offender)] = 1;
+      const common::NodeId stored = stored_for(selected, *offender, materialised);
+      materialised[at(stored)] = 1;
       // A stored node is an earlier root that may have troubles of its own.
-      troubled.push_back(*offender);
+      troubled.push_back(stored);
     } else {
       troubled.pop_back();
     }
@@ -231,7 +249,10 @@ void repair_materialisation(const Selected& selected, Materialised& materialised
     if (is_computed(graph.node(output.node))) materialised[at(output.node)] = 1;
   }
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    if (has_own_template(graph.nodes[i])) materialised[i] = 1;
+    const Node& node = graph.nodes[i];
+    if (has_own_template(node)) materialised[i] = 1;
+    if (node.op != Op::kSelect || graph.node(node.operands[1]).op != Op::kContract) continue;
+    if (common::fallback_form(graph, node.operands[1])) materialised[at(node.operands[1])] = 0;
   }
   // Storing one node only shrinks other kernels, but it may end an attention, whose parts then need
   // what others need. What is materialised only grows, so this ends.

@@ -181,18 +181,20 @@ TEST(TuningRecords, WhatWorkersFailedToTryIsTriedAgain) {
   EXPECT_EQ(ended.sent.back().payload.program, ended.sent[0].payload.program);
 }
 
+// Times here are drawn by kernels' fingerprints. The batch is one for which the structure that is
+// best by these is not predicted to take much more than others: then it would wait (kKinMargin).
 TEST(TuningRecords, AnotherBatchBeginsWithWhatWasBest) {
   Memory memory;
   Ended first = search(model(3, 16), 120);
   memory.tuning_records = first.tuning_records;
-  Ended other = search(model(3, 16, false, 12), 120, &memory);
+  Ended other = search(model(3, 16, false, 16), 120, &memory);
   ASSERT_TRUE(other.outcome.ok());
   EXPECT_EQ(other.status.known_regions, 0);
   EXPECT_GT(other.sent.size(), 4u);
   EXPECT_LT(other.sent.size(), 60u) << "what was searched at another size was searched again";
   common::SteadyClock clock;
   Cut cut = cut_into_regions(
-      common::roll(assign_layouts(model(3, 16, false, 12), common::Machine::kCpu)));
+      common::roll(assign_layouts(model(3, 16, false, 16), common::Machine::kCpu)));
   std::vector<common::Program> best, usual;
   for (const Region& region : cut.regions) {
     RegionSpace space(region.graph, clock);

@@ -46,9 +46,6 @@ using common::VectorUnit;
 
 namespace {
 
-// Bodies up to this size are written out for every row of a register tile of vectors.
-constexpr size_t kWholeNodesMax = 24;
-
 size_t at(int index) { return static_cast<size_t>(index); }
 
 // Stores the outputs that follow from elements of the contraction; or, with a `target`, these
@@ -65,21 +62,19 @@ class TileStore {
   void store_tile() {
     writer_.line(cat("const int64_t me = lf_min_i64(i + ", t_.mr, ", ie);"));
     writer_.line(cat("const int64_t ne = lf_min_i64(j + ", t_.nr, ", n1);"));
-    bool runs = output_divides_columns(code_.product);
-    bool whole = !runs && !code_.layout.tiling.matrices &&
-                 code_.product.body().nodes.size() <= kWholeNodesMax;
-    if (whole) {
+    if (t_.stores_rows_at_once) {
       store_whole_tile();
       writer_.open(true);
     }
     Expr m = Expr::index(writer_.open_loop("m", problem_.m_size));
     Indices rows = unfold(code_.own_sizes(Side::kLeft), m);
     TileColumns columns = open_columns(writer_, code_.own_sizes(Side::kRight),
-                                       {"n", "j", "ne", problem_.n_size, t_.nr}, runs);
+                                       {"n", "j", "ne", problem_.n_size, t_.nr},
+                                       output_divides_columns(code_.product));
     store_element(rows, columns, "(m - i)");
     close_columns(writer_, columns);
     writer_.close(counting_loop("m", "i", "me"));
-    if (whole) writer_.close("else");
+    if (t_.stores_rows_at_once) writer_.close("else");
   }
 
   // `value`: C, the contraction's element.

@@ -48,8 +48,8 @@ int64_t chunks_of(int64_t length, int64_t lanes) {
 class DecodeAttention final : public CudaAttentionRows {
  public:
   DecodeAttention(const HalfAttention& attention, const DecodeAttentionTiling& tiling)
-      : CudaAttentionRows(attention.body, attention.form, tiling.warps * 32, tiling.warps,
-                          tiling.splits),
+      : CudaAttentionRows(attention.body, attention.form,
+                          {tiling.threads(), tiling.warps, tiling.splits, tiling.keeps_parts}),
         keys_(common::attention_keys(form_, operands_)),
         values_(common::attention_values(form_, operands_)),
         queries_(common::attention_queries(form_, operands_)),

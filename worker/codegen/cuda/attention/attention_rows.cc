@@ -17,21 +17,15 @@ using common::Expr;
 using common::Graph;
 using common::Indices;
 
-namespace {
-
-constexpr int64_t kKeptPartsMax = 16;
-
-}  // namespace
-
-CudaAttentionRows::CudaAttentionRows(const Graph& body, AttentionForm form, int64_t threads,
-                                     int64_t parts, int64_t splits)
+CudaAttentionRows::CudaAttentionRows(const Graph& body, AttentionForm form, const Shares& shares)
     : CudaAttentionText(body, std::move(form)),
       rows_(row_count_.constant()),
       depth_(operands_.depth()),
       width_(form_.size(form_.columns).constant()),
-      threads_(threads),
-      parts_(parts),
-      splits_(splits) {}
+      threads_(shares.threads),
+      parts_(shares.parts),
+      splits_(shares.splits),
+      keeps_parts_(shares.keeps_parts) {}
 
 int64_t CudaAttentionRows::declare_parts(int64_t more) {
   int64_t sums = parts_ * rows_ * width_;
@@ -147,12 +141,6 @@ void CudaAttentionRows::close_each(int64_t count, int64_t step) {
                                          : cat("for (", first, "e += ", threads_ * step, ")"));
 }
 
-// Whether a thread holds its elements of all blocks' parts, which it then loads together with their
-// sums: the compiler moves no load before the barriers between.
-bool CudaAttentionRows::keeps_left() const {
-  return splits_ > 1 && splits_ <= kKeptPartsMax && rows_ * width_ <= threads_ * 4;
-}
-
 // A block that shares its keys leaves one part; the last one of them goes on with all.
 void CudaAttentionRows::join_blocks() {
   std::string tops = cat(rows_ * width_), totals = cat(rows_ * (width_ + 1));
@@ -164,7 +152,7 @@ void CudaAttentionRows::join_blocks() {
           " + tid] = whole[tid]; }\n", cuda_split_join(splits_),
           "\nconst int64_t stride = scratch_stride / 4;\nconst float* const left = kept - split * "
           "stride;"));
-  if (keeps_left()) {
+  if (keeps_parts_) {
     lines(cat("float4 others[", splits_, "];"));
     writer_.open(true);
     lines(cat(unrolled_loop("p", splits_),
@@ -189,7 +177,7 @@ void CudaAttentionRows::store_merged() {
 void CudaAttentionRows::finish_rows() {
   if (splits_ == 1) {
     begin_sum_of(cat(parts_), "part", cat(rows_ * width_));
-  } else if (keeps_left()) {
+  } else if (keeps_parts_) {
     begin_sum(unrolled_loop("p", splits_) + " if (p < parts)", "others[p]");
   } else {
     begin_sum_of("parts", "left", "stride");

@@ -14,10 +14,15 @@ namespace worker {
 // part[(p * rows + r) * width + column], tops[p * rows + r], totals[p * rows + r].
 class CudaAttentionRows : public CudaAttentionText {
  protected:
-  // `parts`: of one block. `splits`: blocks that share the keys. The product is float32, its width
-  // a multiple of 4.
-  CudaAttentionRows(const common::Graph& body, common::AttentionForm form, int64_t threads,
-                    int64_t parts, int64_t splits);
+  struct Shares {
+    int64_t threads = 0;
+    int64_t parts = 1;   // of one block
+    int64_t splits = 1;  // blocks that share the keys
+    // A thread holds its elements of all blocks' parts.
+    bool keeps_parts = false;
+  };
+  // The product is float32, its width a multiple of 4.
+  CudaAttentionRows(const common::Graph& body, common::AttentionForm form, const Shares& shares);
 
   // Declares the block's parts and returns the bytes of shared memory beyond those that a block
   // gets without asking; `more` bytes before them are at `memory`.
@@ -44,6 +49,7 @@ class CudaAttentionRows : public CudaAttentionText {
   int64_t threads_;
   int64_t parts_;
   int64_t splits_;
+  bool keeps_parts_;
   std::string begin_ = "lo", end_ = "hi";
   bool needs_a_key_ = false;  // rows that see nothing must meet a key to become NaN
   bool reads_masks_ = false;  // keys that masks hide from all rows are left out, at the ends
@@ -53,11 +59,10 @@ class CudaAttentionRows : public CudaAttentionText {
   void find_visible();
   void find_in_masks();
   void weigh_parts(const std::string& count, int64_t most, bool last);
-  // `sums` is memory, or what keeps_left() says that threads hold.
+  // `sums` is memory, or what threads hold where keeps_parts_.
   void begin_sum(const std::string& loop, const std::string& part);
   void begin_sum_of(const std::string& count, const std::string& sums, const std::string& stride);
   void end_sum();
-  bool keeps_left() const;
   void join_blocks();
   void finish_rows();
 };

@@ -32,8 +32,9 @@ constexpr int64_t kChunk = common::kSkinnyAttentionChunk;
 class SkinnyAttention final : public CudaAttentionRows {
  public:
   SkinnyAttention(const Graph& body, AttentionForm form, const SkinnyAttentionTiling& tiling)
-      : CudaAttentionRows(body, std::move(form), tiling.threads, tiling.threads / tiling.group,
-                          tiling.splits),
+      : CudaAttentionRows(
+            body, std::move(form),
+            {tiling.threads, tiling.threads / tiling.group, tiling.splits, tiling.keeps_parts}),
         group_(tiling.group),
         ahead_(tiling.ahead),
         online_(tiling.online) {}

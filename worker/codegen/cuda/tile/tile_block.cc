@@ -46,9 +46,6 @@ constexpr const char* kKeptSums =
 // this many rows of blocks at a time.
 constexpr int64_t kGroup = 8;
 constexpr int64_t kAccessBytes = 16;
-// Vectors of a thread that are stored together. Of pairs, which keep what belongs to the columns of
-// both products, fewer where blocks are so narrow that two share a multiprocessor's registers.
-constexpr int64_t kBatch = 4, kPairBatch = 2, kNarrow = 128;
 
 }  // namespace
 
@@ -325,8 +322,8 @@ void CudaTileBlock::store(const std::string& first, int64_t rows) {
   const int outer = writer_.depth();
   common::Team team;
   const int64_t all = rows * size_.columns / width;
-  const int64_t batch = before_ != nullptr && size_.columns <= kNarrow ? kPairBatch : kBatch;
-  if (width > 1 && all % (size_.threads * batch) == 0) {
+  const int64_t batch = size_.stores;
+  if (width > 1 && batch > 1 && all % (size_.threads * batch) == 0) {
     writer_.open(!stays);
     team.batch = {batch, "later", writer_.depth()};
   }
@@ -380,8 +377,8 @@ void CudaTileBlock::store(const std::string& first, int64_t rows) {
         cat("for (int begun = tid; begun < ", all, "; begun += ", size_.threads * batch, ")"));
     return;
   }
-  writer_.close(
-      cat("#pragma unroll 4\nfor (int e = tid; e < ", all, "; e += ", size_.threads, ")"));
+  writer_.close(cat("#pragma unroll ", batch, "\nfor (int e = tid; e < ", all,
+                    "; e += ", size_.threads, ")"));
 }
 
 Result<GpuFunction> CudaTileBlock::finish() {

@@ -19,6 +19,7 @@ namespace worker {
 struct CudaBlockSize {
   int64_t rows = 64, columns = 64;
   int threads = 256;
+  int64_t stores = 4;      // results that a thread stores together
   int cluster = 1;         // blocks that run at once, below each other
   bool is_beside = false;  // or beside each other
 

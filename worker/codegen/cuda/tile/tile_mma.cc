@@ -15,6 +15,7 @@ using common::Contraction;
 using common::DType;
 using common::Expr;
 using common::GpuFunction;
+using common::MmaTiling;
 using common::Result;
 using common::Side;
 using common::TileBlocks;
@@ -24,13 +25,14 @@ namespace {
 // Steps of k are loaded `stages` - 1 ahead of the one that is multiplied.
 class MmaEmitter {
  public:
-  MmaEmitter(const Contraction& contraction, const TileBlocks& blocks, const Expr& splits)
-      : block_(contraction, {blocks.rows, blocks.columns, static_cast<int>(blocks.threads())}),
+  MmaEmitter(const Contraction& contraction, const MmaTiling& tiling)
+      : block_(contraction, {tiling.rows, tiling.columns,
+                             static_cast<int>(tiling.blocks().threads()), tiling.stores}),
         w_(block_.writer()),
         c_(contraction),
-        s_(blocks),
-        splits_(splits),
-        stages_(block_, {blocks.depth, blocks.stages}) {}
+        s_(tiling.blocks()),
+        splits_(tiling.splits),
+        stages_(block_, {tiling.depth, tiling.stages}) {}
 
   Result<GpuFunction> run() {
     block_.begin(common::tile_shared_bytes(s_), splits_, s_.rows * s_.columns);
@@ -134,7 +136,7 @@ class MmaEmitter {
 
 Result<GpuFunction> emit_cuda_tile_mma(const Contraction& contraction,
                                        const common::MmaTiling& tiling) {
-  return MmaEmitter(contraction, tiling.blocks(), tiling.splits).run();
+  return MmaEmitter(contraction, tiling).run();
 }
 
 }  // namespace worker

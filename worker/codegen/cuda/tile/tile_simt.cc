@@ -25,7 +25,8 @@ namespace {
 class SimtEmitter {
  public:
   SimtEmitter(const Contraction& contraction, const ThreadTiling& tiling)
-      : block_(contraction, {tiling.rows, tiling.columns, static_cast<int>(tiling.threads())}),
+      : block_(contraction,
+               {tiling.rows, tiling.columns, static_cast<int>(tiling.threads()), tiling.stores}),
         w_(block_.writer()),
         c_(contraction),
         s_(tiling),

@@ -11,8 +11,9 @@
 namespace worker {
 
 inline CudaBlockSize block_size(const common::WarpgroupTiling& t) {
-  return {t.rows, t.columns, static_cast<int>(t.threads()), static_cast<int>(t.cluster),
-          t.is_beside};
+  return {
+      t.rows,     t.columns, static_cast<int>(t.threads()), t.stores, static_cast<int>(t.cluster),
+      t.is_beside};
 }
 
 // Threads copy or compute them.
