@@ -9,6 +9,7 @@
 #include "common/cost/kernels/cost_model.h"
 #include "common/ir/hlir/sizes.h"
 #include "common/ir/hlir/text.h"
+#include "common/ir/llir/load_time.h"
 #include "common/plan/policy.h"
 #include "common/schedule/kernels/kernel_nest.h"
 #include "common/schedule/kernels/looped_kernel.h"
@@ -92,6 +93,45 @@ std::string print_egraphs(Compilation& compilation) {
   return out;
 }
 
+// What a run is predicted to take, and a line a kernel: its calls, those apart that run once, when
+// weights are bound, and what the first of them is predicted to take.
+std::string print_predictions(const common::Program& program,
+                              const std::vector<common::WeightedSizes>& sizes,
+                              const common::Target& target) {
+  const common::DeviceTerms& terms = common::device_terms(target);
+  auto predicted_ns = [&](const common::Call& call) {
+    double ns = 0;
+    for (const common::WeightedSizes& each : sizes) {
+      ns += each.weight * common::predict_ns(program.kernels[static_cast<size_t>(call.kernel)],
+                                             common::call_symbols(call, each.sizes), terms);
+    }
+    return ns;
+  };
+  struct Calls {
+    int64_t in_runs = 0, at_load = 0;
+    double first_ns = 0;
+  };
+  const std::vector<char> at_load = common::load_time_calls(program);
+  std::vector<Calls> kernels(program.kernels.size());
+  double run_ns = 0;
+  for (size_t c = 0; c < program.calls.size(); ++c) {
+    const double ns = predicted_ns(program.calls[c]);
+    Calls& calls = kernels[static_cast<size_t>(program.calls[c].kernel)];
+    if (calls.in_runs + calls.at_load == 0) calls.first_ns = ns;
+    ++(at_load[c] != 0 ? calls.at_load : calls.in_runs);
+    if (at_load[c] == 0) run_ns += ns;
+  }
+  std::string out = cat("# a run is predicted to take ", static_cast<int64_t>(run_ns), " ns\n");
+  for (size_t k = 0; k < kernels.size(); ++k) {
+    const Calls& calls = kernels[k];
+    out += cat("# kernel ", k, " ", common::template_name(program.kernels[k].form), ": ",
+               calls.in_runs, " calls");
+    if (calls.at_load != 0) out += cat(" and ", calls.at_load, " when weights are bound");
+    out += cat(", ", static_cast<int64_t>(calls.first_ns), " ns predicted\n");
+  }
+  return out;
+}
+
 // Each region's default program and the first few alternatives, with predicted times.
 std::string print_candidates(Compilation& compilation) {
   const auto sizes = search_sizes(compilation.graph(), compilation.target());
@@ -111,6 +151,7 @@ std::string print_candidates(Compilation& compilation) {
       out += cat("## candidate ", k, " ", candidate->fingerprint.short_hex(), ": ",
                  candidate->program->calls.size(), " calls of ", candidate->program->kernels.size(),
                  " kernels, predicted ", static_cast<int64_t>(candidate->predicted_ns), " ns\n",
+                 print_predictions(*candidate->program, sizes, compilation.target()),
                  common::print(*candidate->program));
     }
   }
@@ -134,7 +175,8 @@ common::Program program_with_nests(Compilation& compilation) {
 
 std::string print_nests(Compilation& compilation) {
   common::Program program = program_with_nests(compilation);
-  std::string out;
+  std::string out = print_predictions(
+      program, search_sizes(compilation.graph(), compilation.target()), compilation.target());
   for (size_t k = 0; k < program.kernels.size(); ++k) {
     const common::Kernel& kernel = program.kernels[k];
     out += cat("# kernel ", k, " ", common::template_name(kernel.form), "\n");
