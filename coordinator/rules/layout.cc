@@ -40,13 +40,16 @@ void copy_views(Rewriter& r, ClassId cls) {
   }
 }
 
-// Summed elements that lie side by side where it is worth bringing them there.
+// Summed elements that lie side by side where it is worth bringing them there. Windows with a
+// border are worth a copy that has it whatever lies side by side: a product that asks for each
+// element whether there is one takes several times as long.
 constexpr int64_t kRunMin = 16;
 
 // What a product reads of an input through a view, and how it would read a copy of that input that
-// holds the border, too, and has the summed axis innermost that the view passes on as it is:
-// windows of images, channels last. Rows of a register tile then lie in memory as they are needed.
-// Where the input has that axis innermost and no border is read, it is its own copy.
+// holds the border, too, and has the summed axis innermost that the view passes on as it is, or as
+// the inner part of an axis whose outer part it also passes on (the channels of one of several
+// groups): windows of images, channels last. Rows of a register tile then lie in memory as they are
+// needed. Where the input has that axis innermost and no border is read, it is its own copy.
 class ChannelsLast {
  public:
   ChannelsLast(Rewriter& r, ClassId input, const View& view, const std::vector<int>& labels,
@@ -136,16 +139,37 @@ class ChannelsLast {
     return 1;
   }
 
-  // The input's axis that a summed label walks as it is.
+  // Of the input's axis d: the view's axis whose summed label walks it as it is, or a group of it.
+  std::optional<size_t> summed_walk(size_t d) const {
+    auto affine = common::affine_form(view_.index[d], static_cast<int>(view_.shape.size()));
+    if (!affine || !affine->offset.is_constant(0) || !shape_[d].is_constant()) return std::nullopt;
+    std::optional<size_t> inner, outer;
+    for (size_t k = 0; k < affine->strides.size(); ++k) {
+      if (affine->strides[k].is_constant(0)) continue;
+      std::optional<size_t>& part = contains(c_.out, labels_[k]) ? outer : inner;
+      if (part) return std::nullopt;
+      part = k;
+    }
+    if (!inner || !affine->strides[*inner].is_constant(1)) return std::nullopt;
+    const Expr& group = view_.shape[*inner];
+    if (!outer) return group == shape_[d] ? inner : std::nullopt;
+    const int batch = labels_[*outer];
+    if (!contains(c_.a, batch) || !contains(c_.b, batch)) return std::nullopt;
+    const bool is_whole =
+        affine->strides[*outer] == group && view_.shape[*outer] * group == shape_[d];
+    return is_whole ? inner : std::nullopt;
+  }
+
+  // The input's axis that a summed label walks.
   bool find_channels() {
     for (size_t d = 0; d < shape_.size(); ++d) {
-      auto var = view_.index[d].as_var();
-      if (!var || var->kind != common::Var::Kind::kIndex) continue;
-      auto k = static_cast<size_t>(var->id);
-      if (contains(c_.out, labels_[k]) || !shape_[d].is_constant()) continue;
-      if (shape_[d].constant() * neighbours(d) < kRunMin || view_.shape[k] != shape_[d]) continue;
+      const std::optional<size_t> k = summed_walk(d);
+      if (!k) continue;
+      const bool is_one_group = view_.shape[*k] == shape_[d];
+      const int64_t run = view_.shape[*k].constant() * (is_one_group ? neighbours(d) : 1);
+      if (run < kRunMin && view_.valid.empty()) continue;
       channels_ = d;
-      last_ = k;
+      last_ = *k;
       return true;
     }
     return false;

@@ -28,6 +28,20 @@ IrNode convolution(GraphBuilder& b, DType t, int64_t channels, int64_t step, int
   return b.reduce(common::ReduceOp::kSum, terms, {4, 5, 6});
 }
 
+// The same of groups of channels, each with filters of its own.
+IrNode grouped_convolution(GraphBuilder& b, DType t, int64_t groups, int64_t channels) {
+  IrNode x = b.input(InputKind::kUser, t, {2, 5, 6, groups * channels}, "x");
+  IrNode w = b.input(InputKind::kWeight, t, {groups, 7, channels, 3, 3}, "w");
+  auto at = [](int axis) { return Expr::index(axis); };
+  Expr i = at(1) + at(6) - Expr(1), j = at(2) + at(7) - Expr(1);
+  common::Shape product{2, 5, 6, groups, 7, channels, 3, 3};
+  common::View windows{
+      product, {at(0), i, j, at(3) * Expr(channels) + at(5)}, {{i, 5}, {j, 6}}, 0};
+  common::View kernel{product, {at(3), at(4), at(5), at(6), at(7)}, {}, 0};
+  IrNode terms = b.binary(common::BinaryOp::kMul, b.view(x, windows), b.view(w, kernel));
+  return b.reduce(common::ReduceOp::kSum, terms, {5, 6, 7});
+}
+
 }  // namespace
 
 void add_layout_cases(std::multimap<std::string, RuleCase>& cases) {
@@ -50,6 +64,13 @@ void add_layout_cases(std::multimap<std::string, RuleCase>& cases) {
   // Dilated.
   cases.emplace("channels-last", RuleCase{kFloats, [](GraphBuilder& b, DType t) {
                                             b.output(convolution(b, t, 16, 1, 2));
+                                          }});
+  // Three colours: little lies side by side, but the copy has the border.
+  cases.emplace("channels-last", RuleCase{kFloats, [](GraphBuilder& b, DType t) {
+                                            b.output(convolution(b, t, 3, 2, 1));
+                                          }});
+  cases.emplace("channels-last", RuleCase{kFloats, [](GraphBuilder& b, DType t) {
+                                            b.output(grouped_convolution(b, t, 3, 4));
                                           }});
 }
 
