@@ -95,15 +95,6 @@ class Arranger {
     return std::nullopt;
   }
 
-  // Whether some position is that of a row and of a tap at once.
-  static bool has_windows(const View& view) {
-    return std::any_of(view.index.begin(), view.index.end(), [](const Expr& e) {
-      int indices = 0;
-      e.visit_vars([&](common::Var v) { indices += v.kind == common::Var::Kind::kIndex; });
-      return indices > 1;
-    });
-  }
-
   const Node& windows_of(size_t i, const Convolution& conv) const {
     return from_.graph.node(beneath_casts(from_.graph.nodes[i].operands[conv.image]));
   }
@@ -339,6 +330,14 @@ class Arranger {
 };
 
 }  // namespace
+
+bool has_windows(const View& view) {
+  return std::any_of(view.index.begin(), view.index.end(), [](const Expr& e) {
+    int indices = 0;
+    e.visit_vars([&](common::Var v) { indices += v.kind == common::Var::Kind::kIndex; });
+    return indices > 1;
+  });
+}
 
 Selected with_convolution_operands(Selected selected) {
   return Arranger(std::move(selected)).run();

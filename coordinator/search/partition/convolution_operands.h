@@ -13,4 +13,7 @@ namespace coordinator {
 //   contract(windows(permuted(x)), w) = contract(windows(copy(permuted(x))), back(copy(w, order)))
 Selected with_convolution_operands(Selected selected);
 
+// Whether some position is that of a row and of a tap at once.
+bool has_windows(const common::View& view);
+
 }  // namespace coordinator

@@ -12,7 +12,6 @@ namespace coordinator {
 namespace {
 
 constexpr size_t kElite = 24;
-constexpr size_t kGatedMax = 256;   // values whose fusion is decided before anything is measured
 constexpr size_t kPackAfter = 8;    // structures known before packings are tried
 constexpr int kAttempts = 6;        // structures looked at for one proposal
 constexpr int kTrials = 40;         // genes tried on the way to a child
@@ -25,8 +24,6 @@ constexpr double kCreditDecay = 0.92;
 constexpr double kCreditFloor = 0.1;
 constexpr int64_t kStagnation = 12;  // results without improvement per step of escalation
 constexpr int64_t kEscalationMax = 4;
-constexpr double kMultiOutputPromise =
-    0.9;  // of the default's time: else the first candidates go elsewhere
 constexpr size_t kTrustModelAfter = 40;  // measurements, without priors
 // Greatest ratio of predicted times, of the kin's structure to the first seed's, at which the kin's
 // genome is proposed first: another structure may have been right at the kin's sizes.
@@ -85,33 +82,6 @@ GuidedSearch::Layout GuidedSearch::lay_out(const Genome& genome) {
   return layout;
 }
 
-void GuidedSearch::make_seeds() {
-  Layout layout = lay_out({});
-  default_ns_ = default_ns(layout);
-  std::set<common::Digest> known{layout.structure->fingerprint};
-  seeds_.all.emplace_back(Genome{}, std::move(layout));
-  Gated gated = gate_fusion(
-      space_, times_.calibration(), [this](const Genome& g) { return default_ns(lay_out(g)); },
-      kGatedMax);
-  decisions_ = std::move(gated.decisions);
-  std::vector<Genome> genomes = lowering_seeds(space_);
-  genomes.push_back(std::move(gated.genome));
-  for (Genome& genome : multi_output_seeds(space_)) {
-    bool promises = default_ns(lay_out(genome)) < default_ns_ * kMultiOutputPromise;
-    if (promises) genomes.push_back(std::move(genome));
-  }
-  for (Genome& genome : genomes) {
-    Layout other = lay_out(genome);
-    if (known.insert(other.structure->fingerprint).second) {
-      seeds_.all.emplace_back(std::move(genome), std::move(other));
-    }
-  }
-  std::stable_sort(seeds_.all.begin(), seeds_.all.end(), [&](const auto& a, const auto& b) {
-    return default_ns(a.second) < default_ns(b.second);
-  });
-  packings_ = packing_seeds(space_);
-}
-
 double GuidedSearch::novelty(const Effort& effort) {
   const Layout& layout = seeds_.all.front().second;
   double all = 0, fresh = 0;
@@ -127,18 +97,24 @@ double GuidedSearch::novelty(const Effort& effort) {
 
 // ---- What things are worth ---------------------------------------------------------------------
 
-double GuidedSearch::default_ns(const Layout& layout) {
+KernelShares GuidedSearch::default_shares(const Layout& layout) {
   std::vector<std::pair<KernelId, ScheduleCode>> asked;
   for (KernelId id : layout.kernels) asked.emplace_back(id, 0);
   times_.prefetch(asked);
-  double ns = layout.held_ns;
+  KernelShares shares;
   for (size_t k = 0; k < layout.kernels.size(); ++k) {
     if (layout.calls[k] == 0) continue;
     const KernelId id = layout.kernels[k];
     times_.measured(id, 0);  // earlier searches' measurements count
     auto best = times_.best(id);
-    ns += layout.calls[k] * (best ? best->ns : times_.predicted(id, 0));
+    shares[id] += layout.calls[k] * (best ? best->ns : times_.predicted(id, 0));
   }
+  return shares;
+}
+
+double GuidedSearch::default_ns(const Layout& layout) {
+  double ns = layout.held_ns;
+  for (const auto& [id, share] : default_shares(layout)) ns += share;
   return ns;
 }
 

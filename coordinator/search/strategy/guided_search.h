@@ -13,6 +13,7 @@
 #include <span>
 
 #include "common/base/random.h"
+#include "coordinator/search/space/lowering_gate.h"
 #include "coordinator/search/strategy/region_search.h"
 
 namespace coordinator {
@@ -76,6 +77,7 @@ class GuidedSearch final : public RegionSearch {
   // What the structure's kernels take with their fastest measured schedules, else with the default
   // ones by prediction: the least prediction of many schedules would favour kernels that have many.
   double default_ns(const Layout& layout);
+  KernelShares default_shares(const Layout& layout);
   Worth worth(const Layout& layout);
   const Pick& pick(KernelId id);
   Pick make_pick(KernelId id);

@@ -2,8 +2,10 @@
 // stand for, or let a pixel that is no number spoil its neighbours.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <tuple>
 
 #include "common/base/clock.h"
@@ -14,7 +16,10 @@
 #include "common/ir/llir/fallback_form.h"
 #include "common/runtime/interpreter/interpreter.h"
 #include "coordinator/rules/matching/winograd_form.h"
+#include "coordinator/search/partition/attention_memo.h"
+#include "coordinator/search/partition/materialisation.h"
 #include "coordinator/search/partition/winograd_convolutions.h"
+#include "coordinator/search/space/lowering_gate.h"
 #include "coordinator/search/space/region_space.h"
 
 namespace coordinator {
@@ -199,9 +204,49 @@ TEST(Winograd, TheDirectSumIsFoundAsAFallback) {
   EXPECT_EQ(found, 1);
 }
 
-// How many kernels of the program that is chosen before anything is measured hold such a sum.
-int fallbacks(const Convolution& c, common::Machine machine) {
-  // A sum of products, as front ends write it.
+// A part of a concatenation: no tile has such elements, so the kernel that reads it ends there. The
+// direct sum by itself would be computed in every run.
+TEST(Winograd, TheDirectSumIsStoredNowhereByItself) {
+  GraphBuilder b;
+  const Graph given = graph_of({9, 12, 3, 3});
+  const std::vector<common::NodeId> inputs = b.inputs_like(given);
+  common::NodeId y =
+      b.raw({Op::kView, DType::kFloat32, given.nodes[2].shape, {inputs[0]}, given.nodes[2].attr});
+  y = b.raw(
+      {Op::kContract, DType::kFloat32, given.nodes[3].shape, {y, inputs[1]}, given.nodes[3].attr});
+  const common::Shape shape = b.shape(y);
+  const Expr column = Expr::index(3) - Expr(kColumns);
+  View part{{shape[0], shape[1], shape[2], 2 * kColumns},
+            {Expr::index(0), Expr::index(1), Expr::index(2), column},
+            {{column, kColumns}},
+            0};
+  b.output(b.unary(common::UnaryOp::kTanh, b.view(y, part)));
+  Selected selected = select_all(b.finish());
+  for (size_t k = 0; k < selected.graph.nodes.size(); ++k) {
+    if (selected.graph.nodes[k].op == Op::kContract) selected.lowering[k] = Lowering::kWinograd;
+  }
+  selected = with_winograd_convolutions(std::move(selected));
+  AttentionMemo attentions;
+  Materialised everything(selected.graph.nodes.size(), 1);
+  repair_materialisation(selected, everything, attentions);
+  for (const Materialised& stored : {default_materialisation(selected, attentions), everything}) {
+    int found = 0;
+    for (size_t k = 0; k < selected.graph.nodes.size(); ++k) {
+      const auto id = static_cast<common::NodeId>(k);
+      if (selected.graph.nodes[k].op != Op::kContract) continue;
+      const auto form = common::fallback_form(selected.graph, id);
+      if (!form) continue;
+      ++found;
+      EXPECT_FALSE(is_materialised(selected, stored, id));
+      EXPECT_TRUE(is_materialised(selected, stored, form->choice));
+      EXPECT_EQ(template_of(selected, stored, form->choice), common::Template::kTile);
+    }
+    EXPECT_EQ(found, 1);
+  }
+}
+
+// The same as a sum of products, as front ends write it.
+Graph as_sum_of_products(const Convolution& c) {
   const Graph given = graph_of(c);
   GraphBuilder b;
   const std::vector<common::NodeId> inputs = b.inputs_like(given);
@@ -218,7 +263,12 @@ int fallbacks(const Convolution& c, common::Machine machine) {
       common::ReduceOp::kSum,
       b.binary(common::BinaryOp::kMul, b.view(inputs[0], windows), b.view(inputs[1], filter)),
       {4, 5, 6}));
-  const Graph graph = b.finish();
+  return b.finish();
+}
+
+// How many kernels of the program that is chosen before anything is measured hold such a sum.
+int fallbacks(const Convolution& c, common::Machine machine) {
+  const Graph graph = as_sum_of_products(c);
   common::SteadyClock clock;
   RegionSpace space(graph, clock, Numerics::kStrict, machine);
   const common::Program program = space.decode({}).program;
@@ -239,6 +289,73 @@ TEST(Winograd, IsChosenOnProcessorsForFiltersThatAreWeights) {
   Convolution computed{28, 28, 3, 3};
   computed.filter = InputKind::kUser;
   EXPECT_EQ(fallbacks(computed, common::Machine::kCpu), 0);
+}
+
+// A region and what its kernels take: those of one form a time of their own, the others
+// `others_ns`.
+class Priced {
+ public:
+  explicit Priced(const Graph& graph) : space_(graph, clock_) {}
+
+  bool holds(const Genome& genome, common::Template form) {
+    const auto& kernels = space_.structure(genome)->fused.kernels;
+    return std::any_of(kernels.begin(), kernels.end(),
+                       [&](const auto& built) { return built->kernel.form == form; });
+  }
+  Genome gated(double tile_ns, double library_ns, size_t tries_max = 100) {
+    tries_ = 0;
+    return gate_lowerings(
+        space_, {},
+        [&](const Genome& genome) {
+          ++tries_;
+          KernelShares shares;
+          for (const auto& built : space_.structure(genome)->fused.kernels) {
+            auto [id, is_new] = ids_.emplace(built->body, static_cast<KernelId>(ids_.size()));
+            const common::Template form = built->kernel.form;
+            shares[id->second] += form == common::Template::kTile   ? tile_ns
+                                  : form == common::Template::kGemm ? library_ns
+                                                                    : 10;
+          }
+          return shares;
+        },
+        tries_max);
+  }
+  size_t tries() const { return tries_; }
+
+ private:
+  common::SteadyClock clock_;
+  RegionSpace space_;
+  std::map<common::Digest, KernelId> ids_;
+  size_t tries_ = 0;
+};
+
+// Whatever extraction preferred. Windows that a library multiplies are copied first.
+TEST(LoweringGate, TakesWhatIsPredictedToTakeLeast) {
+  Priced priced(as_sum_of_products({28, 28, 3, 3}));
+  ASSERT_FALSE(priced.holds({}, common::Template::kGemm));
+  const Genome library = priced.gated(1000, 1);
+  EXPECT_TRUE(priced.holds(library, common::Template::kGemm));
+  EXPECT_FALSE(priced.holds(library, common::Template::kTile));
+  const Genome tile = priced.gated(1000, 1e6);
+  EXPECT_FALSE(priced.holds(tile, common::Template::kGemm));
+}
+
+TEST(LoweringGate, KeepsToItsTries) {
+  Priced priced(as_sum_of_products({28, 28, 3, 3}));
+  EXPECT_EQ(priced.gated(1000, 1, 0).size(), 0u);
+  priced.gated(1000, 1, 3);
+  EXPECT_EQ(priced.tries(), 4u);  // with the start
+}
+
+// Products of matrices are left to extraction: predictions hardly tell their ways apart.
+TEST(LoweringGate, DecidesConvolutionsAlone) {
+  GraphBuilder b;
+  auto x = b.input(InputKind::kUser, DType::kFloat32, {64, 128}, "x");
+  auto w = b.input(InputKind::kWeight, DType::kFloat32, {128, 96}, "w");
+  b.output(b.matmul(x, w));
+  Priced priced(b.finish());
+  EXPECT_EQ(priced.gated(1000, 1).size(), 0u);
+  EXPECT_EQ(priced.tries(), 1u);
 }
 
 }  // namespace
