@@ -216,8 +216,7 @@ common::NodeId stored_for(const Selected& selected, common::NodeId offender,
   if (!form) return offender;
   if (!is_materialised(selected, materialised, form->choice)) return form->choice;
   const common::NodeId usual = base_of(selected, graph.node(form->choice).operands[2]);
-  bool is_free =
-      is_computed(graph.node(usual)) && !is_materialised(selected, materialised, usual);
+  bool is_free = is_computed(graph.node(usual)) && !is_materialised(selected, materialised, usual);
   return is_free ? usual : offender;
 }
 

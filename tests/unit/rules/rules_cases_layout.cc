@@ -35,8 +35,7 @@ IrNode grouped_convolution(GraphBuilder& b, DType t, int64_t groups, int64_t cha
   auto at = [](int axis) { return Expr::index(axis); };
   Expr i = at(1) + at(6) - Expr(1), j = at(2) + at(7) - Expr(1);
   common::Shape product{2, 5, 6, groups, 7, channels, 3, 3};
-  common::View windows{
-      product, {at(0), i, j, at(3) * Expr(channels) + at(5)}, {{i, 5}, {j, 6}}, 0};
+  common::View windows{product, {at(0), i, j, at(3) * Expr(channels) + at(5)}, {{i, 5}, {j, 6}}, 0};
   common::View kernel{product, {at(3), at(4), at(5), at(6), at(7)}, {}, 0};
   IrNode terms = b.binary(common::BinaryOp::kMul, b.view(x, windows), b.view(w, kernel));
   return b.reduce(common::ReduceOp::kSum, terms, {5, 6, 7});
