@@ -50,11 +50,11 @@ inline bool is_gpu(Machine machine) {
   return machine == Machine::kGpu || machine == Machine::kGpuWarpgroups;
 }
 
-// The values a schedule parameter of a template may take; the first is the default.
 // Values of the tiles' parameter "stores": a register tile's rows are stored together, or each in a
 // step of a loop.
 inline constexpr int64_t kStoresRowsAtOnce = 1, kStoresRowByRow = 2;
 
+// The values a schedule parameter of a template may take; the first is the default.
 struct ScheduleChoice {
   std::string_view name;
   std::vector<int64_t> values;

@@ -27,7 +27,7 @@ Expr product_tiles(const Contraction& contraction, const ProductTile& tile);
 int64_t tile_splits(const Contraction& contraction, const ProductTile& tile, int64_t depth,
                     int64_t wanted, const ProductMachine& machine);
 
-// Whether a thread may store so many results together.
+// Whether `stores`, the results that a thread stores together, is a number from 1 to 16.
 inline bool are_stores(int64_t stores) { return stores >= 1 && stores <= 16; }
 inline constexpr std::string_view kWrongStores = "a thread does not store so many results together";
 

@@ -25,8 +25,7 @@ struct WarpgroupTiling {
   int64_t patches = 0;
   int64_t resident = 1;  // blocks that a multiprocessor is to hold at once
   Expr splits = 1;       // blocks that share a k
-  int64_t stores =
-      4;  // results that a thread stores together, 16 bytes each where that is possible
+  int64_t stores = 4;    // results that a thread stores together, each of up to 16 bytes
 
   ProductTile tile() const { return {rows, columns, cluster, is_beside}; }
   int64_t threads() const { return rows / kWarpgroupRows * 128; }  // that multiply
