@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -42,7 +43,7 @@ size_t rounded_up(size_t bytes, size_t step) { return (bytes + step - 1) / step 
 constexpr size_t kSharedCopyBytes = size_t{1} << 20;
 // Waking the helpers costs about as much as this much work.
 constexpr double kWorthSharingNs = 5'000;
-// A member takes one part in this many of what is left for it.
+// A member takes one part in this many of what is left of a range.
 constexpr int64_t kPiecesPerMember = 2;
 // A launch's first units, where they have to tell how long a unit takes: at most one part in so
 // many of each member's, and for this much time.
@@ -243,27 +244,50 @@ Status CpuDevice::copy(std::byte* to, const std::byte* from, size_t bytes) {
   return {};
 }
 
-// The units of one launch that nobody has taken yet. Pieces become smaller towards the end, so that
-// all members finish at about the same time.
-struct SharedLaunch {
-  const Launch* launch;
-  std::atomic<int64_t> next;
-  int64_t members;
+// The units of one launch that nobody has taken yet. Each member begins with a range of its own, the
+// same part of every launch, so that it finds what it wrote before in its own caches, and then takes
+// what others have left. Pieces become smaller towards the end, so that all finish at about the same
+// time.
+class SharedLaunch {
+ public:
+  SharedLaunch(const Launch& launch, int64_t begin, int64_t members)
+      : launch_(launch), ranges_(std::min(members, kRangesMax)) {
+    const int64_t units = launch.units - begin;
+    for (int64_t k = 0; k < ranges_; ++k) {
+      range_[k].next.store(begin + units * k / ranges_, std::memory_order_relaxed);
+      range_[k].end = begin + units * (k + 1) / ranges_;
+    }
+  }
 
   static void work(void* context, int member) {
     auto* self = static_cast<SharedLaunch*>(context);
-    const Launch& launch = *self->launch;
-    auto kernel = reinterpret_cast<KernelFn>(const_cast<void*>(launch.function.handle));
-    std::byte* scratch = launch.scratch + static_cast<size_t>(member) * launch.scratch_stride;
-    int64_t begin = self->next.load(std::memory_order_relaxed);
-    while (begin < launch.units) {
-      int64_t left = launch.units - begin;
-      int64_t end = begin + std::max<int64_t>(1, left / (self->members * kPiecesPerMember));
-      if (!self->next.compare_exchange_weak(begin, end, std::memory_order_relaxed)) continue;
-      kernel(launch.buffers.data(), launch.symbols.data(), begin, end, scratch);
-      begin = self->next.load(std::memory_order_relaxed);
+    for (int64_t k = 0; k < self->ranges_; ++k) {
+      self->work_through(self->range_[(member + k) % self->ranges_], member);
     }
   }
+
+ private:
+  static constexpr int64_t kRangesMax = 64;
+  struct alignas(64) Range {
+    std::atomic<int64_t> next;
+    int64_t end;
+  };
+
+  void work_through(Range& range, int member) {
+    auto kernel = reinterpret_cast<KernelFn>(const_cast<void*>(launch_.function.handle));
+    std::byte* scratch = launch_.scratch + static_cast<size_t>(member) * launch_.scratch_stride;
+    int64_t begin = range.next.load(std::memory_order_relaxed);
+    while (begin < range.end) {
+      const int64_t end = begin + std::max<int64_t>(1, (range.end - begin) / kPiecesPerMember);
+      if (!range.next.compare_exchange_weak(begin, end, std::memory_order_relaxed)) continue;
+      kernel(launch_.buffers.data(), launch_.symbols.data(), begin, end, scratch);
+      begin = range.next.load(std::memory_order_relaxed);
+    }
+  }
+
+  const Launch& launch_;
+  const int64_t ranges_;
+  std::array<Range, kRangesMax> range_;
 };
 
 Status CpuDevice::launch(const Launch& launch) {
@@ -297,7 +321,7 @@ Status CpuDevice::launch(const Launch& launch) {
   }
   double left_ns = history.unit_ns * static_cast<double>(launch.units - begin);
   if (left_ns > kWorthSharingNs) {
-    SharedLaunch shared{&launch, begin, members};
+    SharedLaunch shared(launch, begin, members);
     if (pool_.try_run(SharedLaunch::work, &shared)) return {};
   }
   if (begin < launch.units) run(begin, launch.units);

@@ -38,10 +38,12 @@ int64_t lanes_of(const RegisterTiling& t, DType dtype, const VectorUnit& unit) {
 struct TileReads {
   int64_t row_run = 0;  // steps along k for which a row of the left operand lies in place; 0: none
   bool columns = false;
-  int64_t copied_run = 1;  // steps of a packed row that lie side by side
-  // Whether blocks of kc steps never leave a run.
+  bool runs_alike = false;  // see runs_lie_alike()
+  int64_t copied_run = 1;   // steps of a packed row that lie side by side
+  // Whether blocks of kc steps never leave a run, or hold whole ones.
   bool rows(int64_t kc) const {
-    return row_run == kWholeRow || (row_run != 0 && row_run % kc == 0);
+    if (row_run == 0 || row_run == kWholeRow) return row_run == kWholeRow;
+    return row_run % kc == 0 || (runs_alike && kc % row_run == 0);
   }
 };
 
@@ -55,6 +57,7 @@ TileReads tile_reads(const Contraction& product, const TileSteps& steps, bool ha
   int64_t run = has_matrices ? 0 : rows_lie_in_place(product, steps);
   if (run >= kRowRunMin || reads.columns || steps.has_pairs()) {
     reads.row_run = run;
+    reads.runs_alike = run != 0 && run != kWholeRow && runs_lie_alike(product, steps);
   } else if (run != 0) {
     reads.copied_run = run;
   }
@@ -98,14 +101,16 @@ RegisterTiling with_blocks(RegisterTiling t, const TileProblem& problem, const S
     int64_t k = std::max<int64_t>(problem.k_size.constant(), 1);
     // Equal blocks, so that the last one is not a sliver, that end where runs do.
     bool in_runs = in_place.row_run != 0 && in_place.row_run != kWholeRow;
-    int64_t length = in_runs ? in_place.row_run : k;
+    const bool holds_runs = in_runs && in_place.runs_alike && in_place.row_run <= depth;
+    int64_t length = in_runs && !holds_runs ? in_place.row_run : k;
     int64_t blocks = (length + depth - 1) / depth;
-    if (in_runs) {
+    if (in_runs && !holds_runs) {
       while (length % blocks != 0) ++blocks;
     }
     if (given("kc") == 0) {
-      t.kc = in_runs ? length / blocks
-                     : round_up((k + blocks - 1) / blocks, std::lcm(step, in_place.copied_run));
+      const int64_t multiple = holds_runs ? in_place.row_run : std::lcm(step, in_place.copied_run);
+      t.kc = in_runs && !holds_runs ? length / blocks
+                                    : round_up((k + blocks - 1) / blocks, multiple);
     }
     t.kc = std::min(t.kc, k);
   }
@@ -225,7 +230,9 @@ Status verify(const RegisterTiling& t, const Contraction& product, const VectorU
     }
   }
   int64_t run = rows_lie_in_place(product, steps);
-  bool has_rows = !t.matrices && run != 0 && (run == kWholeRow || run % t.kc == 0);
+  bool has_rows = !t.matrices && run != 0 &&
+                  (run == kWholeRow || run % t.kc == 0 ||
+                   (t.kc % run == 0 && runs_lie_alike(product, steps)));
   if (t.rows_in_place && !has_rows) return wrong("rows do not lie as they are read");
   if (t.columns_in_place &&
       !columns_lie_in_place(product, steps, unit.bytes / dtype_size(product.node().dtype))) {

@@ -95,6 +95,27 @@ int64_t rows_lie_in_place(const Contraction& product, const TileSteps& steps) {
   return run % steps.length == 0 ? run / steps.length : 0;
 }
 
+bool runs_lie_alike(const Contraction& product, const TileSteps& steps) {
+  Trial trial(product, steps, Side::kLeft);
+  const int own = trial.bind(product.problem().m_size);
+  Indices first, further;
+  for (const Expr& size : product.sizes_of(product.problem().k)) {
+    first.emplace_back(0);
+    further.push_back(Expr::index(trial.bind(size)));
+  }
+  const Indices rows = unfold(product.sizes_of(product.own_labels(Side::kLeft)), Expr::index(own));
+  auto begin = trial.read(product, product.operand_at(Side::kLeft, trial.batch, rows, first));
+  auto later = trial.read(product, product.operand_at(Side::kLeft, trial.batch, rows, further));
+  if (!begin || !later || begin->input != later->input) return false;
+  const Expr distance = trial.writer.simplify(later->offset - begin->offset);
+  bool is_alike = true;
+  distance.visit_vars([&](Var v) {
+    bool is_of_k = v.kind == Var::Kind::kIndex && v.id > own;
+    is_alike = is_alike && is_of_k;
+  });
+  return is_alike;
+}
+
 std::optional<int64_t> columns_lie_in_place(const Contraction& product, const TileSteps& steps,
                                             int64_t lanes) {
   const Expr& columns = product.problem().n_size;

@@ -21,6 +21,10 @@ std::optional<PlainRead> tile_read(const Contraction& product, const TileSteps& 
 // such runs. The last half pair of a whole row is none that can be read in one.
 int64_t rows_lie_in_place(const Contraction& product, const TileSteps& steps);
 
+// Whether the runs of every row begin at the same distances from the row's first element, as those
+// of windows do that lie in an image with its border.
+bool runs_lie_alike(const Contraction& product, const TileSteps& steps);
+
 // Of the right operand: whether a step's elements of `lanes` columns lie side by side in an input
 // (see tile_read), from every multiple of `lanes` on. The last of them may reach beyond the
 // columns and beyond half a pair, though not beyond the input. Gives the distance between

@@ -61,13 +61,17 @@ class RegisterTile {
       });
       writer_.close("if (k0 != 0)");
     }
-    writer_.open(true);
-    multiply("k", false);
-    writer_.close(
-        cat("for (int64_t k = 0; k < ", layout_.ends_in_half ? "whole" : "k1 - k0", "; ++k)"));
+    if (holds_runs()) {
+      multiply_runs();
+    } else {
+      writer_.open(true);
+      multiply("k", "k", false);
+      writer_.close(
+          cat("for (int64_t k = 0; k < ", layout_.ends_in_half ? "whole" : "k1 - k0", "; ++k)"));
+    }
     if (layout_.ends_in_half) {
       writer_.open(true);
-      multiply("whole", true);
+      multiply("whole", "whole", true);
       writer_.close("if (whole < k1 - k0)");
     }
     writer_.line(cat(layout_.type, "* const to = ", to, ";"));
@@ -95,15 +99,45 @@ class RegisterTile {
     emit_matrix_tile(writer_, tile);
   }
 
-  // Adds step `k` of the block, of which `half` leaves only the first element.
-  void multiply(std::string_view k, bool half) {
+  // Whether a block's steps are several runs of rows that lie in place.
+  bool holds_runs() const {
+    return t_.rows_in_place && layout_.row_run != common::kWholeRow && t_.kc > layout_.row_run;
+  }
+
+  // Adds the steps of a block run by run. Rows are as far from their first run as one row is.
+  void multiply_runs() {
+    const int64_t length = layout_.row_run;
+    const Expr run =
+        Expr::index(writer_.open_loop("run", common::floor_div(steps_.count, Expr(length))));
+    const Expr row = Expr::index(
+        writer_.bind_index("i", code_.product.own_size(Side::kLeft), writer_.depth()));
+    const Expr from = row_offset(row, run * Expr(length * steps_.length)) - row_offset(row, 0);
+    writer_.line(cat("const int64_t jump = ", writer_.text(writer_.simplify(from)),
+                     steps_.has_pairs() ? " / 2;" : ";"));
+    writer_.line(cat("const int64_t first = run * ", length, " - k0;"));
+    writer_.open(true);
+    multiply("(jump + k)", "(first + k)", false);
+    writer_.close(cat("for (int64_t k = 0; k < ", length, "; ++k)"));
+    writer_.close(cat("for (int64_t run = k0 / ", length, "; run < k1 / ", length, "; ++run)"));
+  }
+
+  Expr row_offset(const Expr& row, const Expr& k) {
+    auto read = tile_read(code_.product, steps_, Side::kLeft,
+                          code_.product.operand_at(Side::kLeft, code_.batch, row, k), emitter_);
+    LFARM_CHECK(read.has_value(), "a row was found in place");
+    return read->offset;
+  }
+
+  // Adds a step, of which `half` leaves only the first element. C: `k`, beyond the rows' pointers,
+  // and `panel_k`, beyond the columns'.
+  void multiply(std::string_view k, std::string_view panel_k, bool half) {
     int64_t vectors = t_.nr / layout_.lanes;
     const std::string load = widens_columns_ ? cat("lf_widen", layout_.lanes, "_bf16")
                                              : cat("*(const ", steps_.vector, "*)");
     for (int64_t v = 0; v < vectors; ++v) {
       std::string from = layout_.column_step
-                             ? cat("column", v, " + ", k, " * ", *layout_.column_step)
-                             : cat("panel + ", k, " * ", t_.nr, " + ", v * layout_.lanes);
+                             ? cat("column", v, " + ", panel_k, " * ", *layout_.column_step)
+                             : cat("panel + ", panel_k, " * ", t_.nr, " + ", v * layout_.lanes);
       writer_.line(cat("const ", steps_.vector, " b", v, " = ", load, "(", from,
                        half ? ") & 0xffffu;" : ");"));
     }
@@ -141,7 +175,7 @@ class RegisterTile {
   void row_pointers() {
     bool whole = layout_.row_run == common::kWholeRow;
     Expr k = 0;
-    if (layout_.tiling.rows_in_place && !whole) {
+    if (layout_.tiling.rows_in_place && !whole && !holds_runs()) {
       k = Expr::index(writer_.bind_index("k0", steps_.count, writer_.depth())) *
           Expr(steps_.length);
     }
