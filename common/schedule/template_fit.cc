@@ -7,6 +7,7 @@
 #include "common/ir/hlir/fourier_form.h"
 #include "common/ir/hlir/tile_form.h"
 #include "common/ir/llir/grouped_form.h"
+#include "common/ir/llir/view_inverse.h"
 #include "common/ir/nest/lower_structure.h"
 #include "common/lowering/body/contraction.h"
 #include "common/lowering/body/exchanged_sums.h"
@@ -15,14 +16,14 @@
 #include "common/lowering/text/affine.h"
 #include "common/lowering/text/c_text.h"
 #include "common/lowering/text/code_writer.h"
-#include "common/lowering/text/view_inverse.h"
 
 namespace common {
 namespace {
 
 // Whether every output is a function of single elements of the sources (-1: not there), which are
-// of one shape: as templates compute outputs from an element that they just made.
-bool flows(const Graph& body, const std::vector<NodeId>& sources) {
+// of one shape: as templates compute outputs from an element that they just made. `into_border`:
+// see flow_forward().
+bool flows(const Graph& body, const std::vector<NodeId>& sources, bool into_border = false) {
   CodeWriter trial(body.symbols);
   BodyEmitter emitter(body, trial);
   Indices at;
@@ -40,7 +41,7 @@ bool flows(const Graph& body, const std::vector<NodeId>& sources) {
   for (const GraphOutput& output : body.outputs) {
     std::optional<Indices> to;
     for (NodeId source : sources) {
-      if (source >= 0 && !to) to = flow_forward(body, source, output.node, at);
+      if (source >= 0 && !to) to = flow_forward(body, source, output.node, at, into_border);
     }
     if (!to) return false;
     emitter.value(output.node, *to);
@@ -119,7 +120,7 @@ bool template_holds(const Kernel& kernel) {
       if (product >= 0 && has_row_order(body.node(product)) && !grouped_form(body, product)) {
         return false;
       }
-      return product >= 0 && flows(body, {product});
+      return product >= 0 && flows(body, {product}, true);
     }
     case Template::kAttention: {
       auto form = attention_form(kernel.body);

@@ -62,7 +62,7 @@ class ChainSearch {
     }
     if (best_) shift_ends();
     if (best_) shrink_carried();
-    if (best_) narrow_carried();
+    if (best_) finish_carried();
     return std::move(best_);
   }
 
@@ -281,24 +281,28 @@ class ChainSearch {
   }
 
   // What is carried is stored, so the blocks end behind what makes it of a narrower type, or behind
-  // what follows that in a type as narrow: a bound of a rounded sum, not the sum.
-  void narrow_carried() {
+  // what follows that in a type as narrow: a bound of a rounded sum, not the sum. They end behind
+  // elementwise work, too, which the kernel takes in that makes the value: it is computed there once,
+  // and not by each that reads it.
+  void finish_carried() {
     constexpr double kLess = 0.5;
     const std::vector<Tuple> way = way_of_carried(*best_);
-    double least = kLess * bytes_of(best_->carried[0].initial);
+    double whole = bytes_of(best_->carried[0].initial), least = kLess * whole;
     for (const Tuple& place : way) {
+      const Node& node = graph_.node(place.front());
       const double bytes = bytes_of(place.front());
-      if (bytes > least) continue;
+      if (bytes > (is_elementwise(node.op) ? whole : least)) continue;
       // What the first one reads was computed outside of the blocks.
       Tuple anchors = continued(Tuple(place.begin() + 1, place.end()));
       if (anchors.size() < 2) continue;
       auto chain = find_chain(graph_, extended(std::move(anchors)));
-      bool is_narrow = chain && chain->carried.size() == 1 &&
-                       bytes_of(chain->carried[0].initial) <= bytes &&
-                       chain->saved() >= best_->saved() / 8 * 7;
-      if (!is_narrow) continue;
+      bool is_finished = chain && chain->carried.size() == 1 &&
+                         bytes_of(chain->carried[0].initial) <= bytes &&
+                         chain->saved() >= best_->saved() / 8 * 7;
+      if (!is_finished) continue;
       best_ = std::move(chain);
-      least = bytes;
+      whole = bytes;
+      least = std::min(least, bytes);
     }
   }
 

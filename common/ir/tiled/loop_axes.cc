@@ -10,8 +10,13 @@ std::vector<Expr> LoopAxes::add_all(const Shape& shape) {
   return indices;
 }
 
-Expr LoopAxes::cut(const Expr& extent, const std::vector<int64_t>& cuts) {
-  std::vector<Expr> begin = {add(ceil_div(extent, Expr(cuts[0]))) * Expr(cuts[0])};
+Expr LoopAxes::add_outermost(const Expr& extent, const std::vector<int64_t>& cuts) {
+  return add(ceil_div(extent, Expr(cuts[0])));
+}
+
+Expr LoopAxes::cut_further(const Expr& block, const Expr& extent,
+                           const std::vector<int64_t>& cuts) {
+  std::vector<Expr> begin = {block * Expr(cuts[0])};
   for (size_t k = 1; k <= cuts.size(); ++k) {
     const int64_t step = k < cuts.size() ? cuts[k] : 1;
     begin.push_back(add(ceil_div(Expr(cuts[k - 1]), Expr(step))) * Expr(step));

@@ -20,7 +20,13 @@ struct LoopAxes {
   std::vector<Expr> add_all(const Shape& shape);
   // Adds the loops of an axis in blocks of `cuts`, the largest first and none empty, and returns
   // the position on it. The last tile of a block that its tiles do not divide ends with the block.
-  Expr cut(const Expr& extent, const std::vector<int64_t>& cuts);
+  Expr cut(const Expr& extent, const std::vector<int64_t>& cuts) {
+    return cut_further(add_outermost(extent, cuts), extent, cuts);
+  }
+  // The same in two parts, between which other axes may be added: the loop over the blocks, and
+  // those within `block`, its index.
+  Expr add_outermost(const Expr& extent, const std::vector<int64_t>& cuts);
+  Expr cut_further(const Expr& block, const Expr& extent, const std::vector<int64_t>& cuts);
 
   // A view in these axes: the operand at `index`, and `fill` at steps that are left out.
   View read(std::vector<Expr> index, double fill) const {

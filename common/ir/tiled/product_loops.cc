@@ -19,6 +19,12 @@ std::vector<int> range(int first, size_t count) {
   return labels;
 }
 
+template <class T>
+void to_front(std::vector<T>& values, size_t place) {
+  const auto at_place = values.begin() + static_cast<std::ptrdiff_t>(place);
+  std::rotate(values.begin(), at_place, at_place + 1);
+}
+
 class ProductLoopsAdder {
  public:
   ProductLoopsAdder(Graph& graph, NodeId id, const ProductLoops& loops)
@@ -34,8 +40,12 @@ class ProductLoopsAdder {
     const NodeId sums = product();
     LoopAxes axes;
     LabelIndices index(problem_.label_size.size());
+    Expr block;
+    if (loops_.rows_outermost) block = axes.add_outermost(problem_.m_size, loops_.rows);
     index.give(problem_.batch, batch(axes));
-    index.give(problem_.m, own(problem_.m, axes.cut(problem_.m_size, loops_.rows)));
+    if (!loops_.rows_outermost) block = axes.add_outermost(problem_.m_size, loops_.rows);
+    const Expr row = axes.cut_further(block, problem_.m_size, loops_.rows);
+    index.give(problem_.m, own(problem_.m, row));
     index.give(problem_.n, own(problem_.n, axes.cut(problem_.n_size, loops_.columns)));
     const Expr position = linear_position(index.of(attr<ContractAttr>(node_).out), node_.shape);
     const NodeId flat = nodes_.iota(element_count(node_.shape));
@@ -98,12 +108,14 @@ class ProductLoopsAdder {
     for (const auto* labels : {&shared, &own_rows, &own_columns, &part}) {
       c.out.insert(c.out.end(), labels->begin(), labels->end());
     }
+    if (loops_.rows_outermost) to_front(c.out, batch);
     const Shape x = nodes_.shape(left), y = nodes_.shape(right);
     Shape shape(x.begin(), x.begin() + static_cast<std::ptrdiff_t>(batch + rows));
     shape.insert(shape.end(), y.begin() + static_cast<std::ptrdiff_t>(batch),
                  y.begin() + static_cast<std::ptrdiff_t>(batch + columns));
     const auto last = static_cast<int>(shape.size());
     shape.push_back(loops_.parts);
+    if (loops_.rows_outermost) to_front(shape, batch);
     const NodeId parts =
         nodes_.add({Op::kContract, DType::kFloat64, std::move(shape), {left, right}, c});
     return nodes_.reduce(ReduceOp::kSum, parts, {last});
@@ -126,7 +138,8 @@ std::string text(const std::vector<int64_t>& cuts) {
 std::string print(const ProductLoops& loops) {
   std::string out =
       cat(loops.one_row_label ? "rows of the last axis by " : "rows by ", text(loops.rows),
-          "; columns by ", text(loops.columns), "; sums by ", text(loops.depth));
+          loops.rows_outermost ? " around the batch" : "", "; columns by ", text(loops.columns),
+                        "; sums by ", text(loops.depth));
   if (!loops.parts.is_constant(1)) out += cat(" in ", loops.parts.text(), " parts");
   return out;
 }

@@ -19,6 +19,8 @@ struct ProductLoops {
   Expr parts = 1;
   // Only the last row label is cut; the others are axes of the batch.
   bool one_row_label = false;
+  // The loop over blocks of rows is around those over the batch.
+  bool rows_outermost = false;
 };
 
 // One line, such as

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "common/ir/expr/index.h"
-#include "common/lowering/text/view_inverse.h"
+#include "common/ir/llir/view_inverse.h"
 
 namespace common {
 
@@ -109,7 +109,7 @@ bool Contraction::output_runs_along_rows() const {
   if (m < 0) return false;
   if (n < 0) return true;
   NodeId output = body_.outputs[0].node;
-  auto target = flow_forward(body_, id_, output, indices.of(attr<ContractAttr>(node()).out));
+  auto target = flow_forward(body_, id_, output, indices.of(attr<ContractAttr>(node()).out), true);
   if (!target) return false;
   Expr offset = trial.simplify(linear_position(*target, body_.node(output).shape));
   return stride_along(offset, m) == 1 && stride_along(offset, n) != 1;

@@ -1,7 +1,7 @@
 #include "common/lowering/body/function_body.h"
 
 #include "common/base/cat.h"
-#include "common/lowering/text/view_inverse.h"
+#include "common/ir/llir/view_inverse.h"
 
 namespace common {
 
@@ -10,10 +10,10 @@ FunctionBody finish_body(CodeWriter& writer, const Expr& units, const Scratch& s
 }
 
 bool store_flows(NodeId source, const Indices& at, const Graph& body, BodyEmitter& emitter,
-                 CodeWriter& writer) {
+                 CodeWriter& writer, bool into_border) {
   for (size_t k = 0; k < body.outputs.size(); ++k) {
     NodeId id = body.outputs[k].node;
-    auto target = flow_forward(body, source, id, at);
+    auto target = flow_forward(body, source, id, at, into_border);
     if (!target) return false;
     CodeValue x = emitter.value(id, *target);
     Expr offset = writer.simplify(linear_position(*target, body.node(id).shape));

@@ -20,8 +20,8 @@ struct FunctionBody {
 FunctionBody finish_body(CodeWriter& writer, const Expr& units, const Scratch& scratch);
 
 // Stores what every output of the body makes of element `at` of node `source`; false when one is no
-// function of a single element of it.
+// function of a single element of it. `into_border`: see flow_forward().
 bool store_flows(NodeId source, const Indices& at, const Graph& body, BodyEmitter& emitter,
-                 CodeWriter& writer);
+                 CodeWriter& writer, bool into_border = false);
 
 }  // namespace common

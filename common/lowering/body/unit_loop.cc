@@ -12,8 +12,8 @@ UnitLoop::UnitLoop(CodeWriter& writer, std::vector<Expr> extents)
   for (const Expr& e : extents_) units_ *= e;
   counter_ = extents_.size() == 1 ? "i0" : "u";
   // A share may be empty.
-  Expr u = Expr::index(writer_.open_loop(counter_, units_, max(units_, 0)));
-  indices_ = declare_positions(writer_, "i", extents_, u);
+  position_ = Expr::index(writer_.open_loop(counter_, units_, max(units_, 0)));
+  indices_ = declare_positions(writer_, "i", extents_, position_);
 }
 
 Expr UnitLoop::close(const std::string& pragma, bool whole) {

@@ -15,6 +15,9 @@ class UnitLoop {
   UnitLoop(CodeWriter& writer, std::vector<Expr> extents);
   // The index of each extent's loop.
   const std::vector<Expr>& indices() const { return indices_; }
+  // The unit's number, and how many there are.
+  const Expr& position() const { return position_; }
+  const Expr& count() const { return units_; }
   // Closes the loop under `pragma` ("" or a line with its end). Returns the number of units: 1 when
   // `whole`, where every call does everything.
   Expr close(const std::string& pragma, bool whole);
@@ -23,6 +26,7 @@ class UnitLoop {
   CodeWriter& writer_;
   std::vector<Expr> extents_;
   std::vector<Expr> indices_;
+  Expr position_ = 0;
   Expr units_ = 1;
   std::string counter_;
 };

@@ -201,6 +201,7 @@ RegisterTiling choose_register_tiling(const Contraction& product, const Schedule
   const bool is_short = product.body().nodes.size() <= kNodesAtOnceMax;
   t.stores_rows_at_once =
       (asked == 0 ? is_short : asked == kStoresRowsAtOnce) && may_store_rows_at_once(t, product);
+  t.rows_outermost = products_lie_side_by_side(product);
   return t;
 }
 
@@ -241,6 +242,7 @@ Status verify(const RegisterTiling& t, const Contraction& product, const VectorU
   if (t.stores_rows_at_once && !may_store_rows_at_once(t, product)) {
     return wrong("rows are stored one by one");
   }
+  if (t.rows_outermost && product.problem().batch.empty()) return wrong("there is no batch");
   return {};
 }
 

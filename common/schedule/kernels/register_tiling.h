@@ -30,6 +30,9 @@ struct RegisterTiling {
   bool matrices = false;          // registers hold matrices, not vectors
   // A whole tile's rows are stored together, so that what belongs to a column is read once for all.
   bool stores_rows_at_once = false;
+  // Units go through the products of the batch within the rows of one unit, as suits groups of
+  // channels, whose rows lie side by side.
+  bool rows_outermost = false;
 
   template <class Self, class Visit>
   static void fields(Self& t, Visit visit) {
@@ -43,6 +46,7 @@ struct RegisterTiling {
     visit("columns_in_place", t.columns_in_place);
     visit("matrices", t.matrices);
     visit("stores_rows_at_once", t.stores_rows_at_once);
+    visit("rows_outermost", t.rows_outermost);
   }
 };
 

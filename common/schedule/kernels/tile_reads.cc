@@ -190,6 +190,38 @@ OperandMemory operand_memory(const Contraction& product, const TileSteps& steps,
   return result;
 }
 
+bool products_lie_side_by_side(const Contraction& product) {
+  const TileProblem& problem = product.problem();
+  if (problem.batch.empty()) return false;
+  CodeWriter trial(product.body().symbols);
+  BodyEmitter emitter(product.body(), trial);
+  auto bind = [&](const std::vector<int>& labels) {
+    Indices indices;
+    for (const Expr& size : product.sizes_of(labels)) {
+      indices.push_back(Expr::index(trial.bind_index("t", size, 0)));
+    }
+    return indices;
+  };
+  const Indices batch = bind(problem.batch), rows = bind(product.own_labels(Side::kLeft));
+  emitter.value(product.operand(Side::kLeft),
+                product.operand_at(Side::kLeft, batch, rows, bind(problem.k)));
+  // The least distance between neighbours along one of the axes; 0 where none is known.
+  auto least = [](const Expr& offset, const Indices& along) {
+    int64_t result = 0;
+    for (const Expr& index : along) {
+      if (!index.as_var()) continue;  // of size 1
+      const int64_t stride = stride_along(offset, index.as_var()->id);
+      if (stride > 0 && (result == 0 || stride < result)) result = stride;
+    }
+    return result;
+  };
+  return std::any_of(emitter.load_offsets().begin(), emitter.load_offsets().end(),
+                     [&](const Expr& offset) {
+                       const int64_t apart = least(offset, batch);
+                       return apart != 0 && apart < least(offset, rows);
+                     });
+}
+
 bool output_divides_columns(const Contraction& product) {
   const TileProblem& problem = product.problem();
   if (problem.n.size() < 2) return false;

@@ -48,7 +48,9 @@ ProductLoops loops_of(const SkinnyTiling& t, const Contraction& product) {
 }
 ProductLoops loops_of(const RegisterTiling& t, const Contraction& product, const VectorUnit& unit) {
   const int64_t step = tile_steps(product, unit).length;
-  return {{t.group, t.mc, t.mr}, {t.nc, t.nr}, {t.kc * step, step}, 1};
+  ProductLoops loops{{t.group, t.mc, t.mr}, {t.nc, t.nr}, {t.kc * step, step}, 1};
+  loops.rows_outermost = t.rows_outermost;
+  return loops;
 }
 
 template <class T>

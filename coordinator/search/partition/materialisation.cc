@@ -271,6 +271,7 @@ bool default_in_place(const Selected& selected, common::NodeId id,
   if (repeats_sum(selected, id, uses, materialised)) return false;
   const Node& user = graph.node(uses[0].user);
   if (node.op == Op::kContract) {
+    if (selected.may_place_rows) return is_elementwise(user) || is_copy(selected, uses[0].user);
     return is_elementwise(user) && uses[0].direct && user.shape == node.shape;
   }
   if (is_read_by_groups(selected, id, all_uses)) return is_moved(selected, id, all_uses);

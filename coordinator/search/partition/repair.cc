@@ -10,11 +10,13 @@
 #include "common/ir/hlir/tile_form.h"
 #include "common/ir/llir/fallback_form.h"
 #include "common/ir/llir/grouped_form.h"
+#include "common/ir/llir/view_inverse.h"
 #include "coordinator/search/partition/materialisation.h"
 #include "coordinator/search/partition/node_kinds.h"
 
 namespace coordinator {
 
+using common::Expr;
 using common::Graph;
 using common::Node;
 using common::Op;
@@ -30,7 +32,12 @@ class TileCheck {
       : selected_(selected), materialised_(materialised), root_(root), memo_(memo) {}
 
   std::optional<common::NodeId> offender() {
-    visit(root_, same_axes(selected_.graph.node(root_).shape.size()));
+    Spine own;
+    for (size_t k = 0; k < selected_.graph.node(root_).shape.size(); ++k) {
+      own.push_back(Expr::index(static_cast<int>(k)));
+    }
+    inner_.shape = selected_.graph.node(root_).shape;
+    visit(root_, own);
     if (contraction_ < 0 && transform_ < 0) return std::nullopt;
     return offender_ ? offender_ : reductive_;
   }
@@ -40,16 +47,19 @@ class TileCheck {
   bool is_attention() const { return is_attention_; }
 
  private:
-  // spine: the value is needed at exactly the root's indices, its axes being these of the root's,
-  // or kUnit: an axis of size 1 that the root does not have.
-  void visit(common::NodeId id, const std::optional<Axes>& spine) {
+  // For each of a value's axes its index in terms of the root's indices, 0 for an axis of size 1
+  // that the root does not have.
+  using Spine = std::vector<Expr>;
+
+  // spine: the value is needed at exactly the root's indices, one element for each.
+  void visit(common::NodeId id, const std::optional<Spine>& spine) {
     const Node& node = selected_.graph.node(id);
     if (id != root_ && is_materialised(selected_, materialised_, id)) return;
     if (!seen_.insert({id, spine}).second) return;
     if (node.op == Op::kContract) {
       bool second = contraction_ >= 0 || transform_ >= 0;
       const bool is_known = id == contraction_ || id == paired_;
-      if (!is_whole(spine) || (second && !is_known && !is_pair(id))) {
+      if (!is_whole(node, spine) || (second && !is_known && !is_pair(id))) {
         offender_ = id;
         if (!second) contraction_ = id;
         return;
@@ -61,16 +71,28 @@ class TileCheck {
         return;
       }
     } else if (node.op == Op::kFourier) {
-      bool is_permuted = spine && spine->size() == node.shape.size() && !has_unit(*spine);
-      note_transform(id, is_permuted ? spine : std::nullopt);
+      note_transform(id, spine ? permuted_axes(*spine) : std::nullopt);
     } else if (is_reductive(node) && !reductive_ && id != root_) {
       reductive_ = id;
     }
-    for (common::NodeId operand : node.operands) visit(operand, continued(node, operand, spine));
+    for (common::NodeId operand : node.operands) visit(operand, continued(id, operand, spine));
   }
 
-  static bool has_unit(const Axes& spine) {
-    return std::find(spine.begin(), spine.end(), kUnit) != spine.end();
+  static std::optional<int> axis_of(const Expr& index) {
+    auto var = index.as_var();
+    if (!var || var->kind != common::Var::Kind::kIndex) return std::nullopt;
+    return var->id;
+  }
+
+  // Where every axis is one of the root's.
+  static std::optional<Axes> permuted_axes(const Spine& spine) {
+    Axes axes;
+    for (const Expr& index : spine) {
+      auto axis = axis_of(index);
+      if (!axis) return std::nullopt;
+      axes.push_back(*axis);
+    }
+    return axes;
   }
 
   // Whether one kernel may compute the contraction after the one that it has: both are tiles of
@@ -104,45 +126,69 @@ class TileCheck {
     return is_seen_through && is_stored_half(node.operands[0]);
   }
 
-  // Whether the root's elements follow the value's in order, one for each.
-  bool is_whole(const std::optional<Axes>& spine) const {
+  // Whether the root's elements are the value's, one for each, beside a border: in the value's
+  // order, but for a tile that may place its rows.
+  bool is_whole(const Node& node, const std::optional<Spine>& spine) const {
     if (!spine) return false;
-    const common::Shape& shape = selected_.graph.node(root_).shape;
+    return selected_.may_place_rows ? is_placed(node, *spine) : is_in_order(*spine);
+  }
+
+  bool is_in_order(const Spine& spine) const {
+    const common::Shape& shape = inner_.shape;
     size_t next = 0;
-    for (int axis : *spine) {
-      if (axis == kUnit) continue;
-      while (next < shape.size() && static_cast<int>(next) != axis && shape[next].is_constant(1)) {
+    for (const Expr& index : spine) {
+      if (index.is_constant(0)) continue;
+      const auto axis = axis_of(index);
+      while (axis && next < shape.size() && static_cast<int>(next) != *axis &&
+             shape[next].is_constant(1)) {
         ++next;
       }
-      if (next >= shape.size() || static_cast<int>(next) != axis) return false;
+      if (!axis || next >= shape.size() || static_cast<int>(next) != *axis) return false;
       ++next;
     }
     return std::all_of(shape.begin() + static_cast<std::ptrdiff_t>(next), shape.end(),
-                       [](const common::Expr& size) { return size.is_constant(1); });
+                       [](const Expr& size) { return size.is_constant(1); });
   }
 
-  // The spine at an operand of `node`.
-  std::optional<Axes> continued(const Node& node, common::NodeId operand,
-                                const std::optional<Axes>& spine) const {
+  // A row's elements must lie side by side.
+  bool is_placed(const Node& node, const Spine& spine) const {
+    size_t last = inner_.shape.size(), own = node.shape.size();
+    while (last > 0 && inner_.shape[last - 1].is_constant(1)) --last;
+    while (own > 0 && node.shape[own - 1].is_constant(1)) --own;
+    if (last == 0 || own == 0) return last == own;
+    const Expr innermost = Expr::index(static_cast<int>(last) - 1);
+    const Expr& index = spine[own - 1];
+    if (index != innermost && index != common::mod(innermost, node.shape[own - 1])) return false;
+    common::View view = inner_;
+    view.index = spine;
+    Spine at;
+    for (size_t k = 0; k < node.shape.size(); ++k) at.push_back(Expr::index(static_cast<int>(k)));
+    return common::invert_view(view, node.shape, at).has_value();
+  }
+
+  // The spine at an operand of a node.
+  std::optional<Spine> continued(common::NodeId id, common::NodeId operand,
+                                 const std::optional<Spine>& spine) {
+    const Node& node = selected_.graph.node(id);
     if (!spine || is_elementwise(node)) return spine;
     if (node.op != Op::kView) return std::nullopt;
-    const common::View& view = common::attr<common::ViewAttr>(node).view;
-    if (!view.valid.empty()) return std::nullopt;
-    const common::Shape& shape = selected_.graph.node(operand).shape;
-    Axes axes;
-    for (size_t k = 0; k < shape.size(); ++k) {
-      auto index = view.index[k].as_var();
-      if (!index && view.index[k].is_constant(0) && shape[k].is_constant(1)) {
-        axes.push_back(kUnit);
-        continue;
-      }
-      if (!index || index->kind != common::Var::Kind::kIndex ||
-          view.shape[static_cast<size_t>(index->id)] != shape[k]) {
-        return std::nullopt;
-      }
-      axes.push_back((*spine)[static_cast<size_t>(index->id)]);
+    const common::View* view = &common::attr<common::ViewAttr>(node).view;
+    std::optional<common::BorderedView> bordered;
+    if (!view->valid.empty()) {
+      const common::Shape& shape = selected_.graph.node(operand).shape;
+      if (selected_.may_place_rows && id == root_) bordered = common::bordered_view(*view, shape);
+      // Rows are stored within a border, and have none themselves.
+      if (!bordered || bordered->axes == view->shape.size()) return std::nullopt;
+      inner_.shape = bordered->inner.shape;
+      view = &bordered->inner;
     }
-    return axes;
+    Spine result;
+    for (const Expr& index : view->index) {
+      result.push_back(index.substitute([&](common::Var v) -> Expr {
+        return v.kind == common::Var::Kind::kIndex ? (*spine)[at(v.id)] : Expr::var(v);
+      }));
+    }
+    return result;
   }
 
   // A kernel holds the parts of one transform and no contraction.
@@ -159,11 +205,10 @@ class TileCheck {
     transform_axes_ = spine;
   }
 
-  static constexpr int kUnit = -1;
-
   const Selected& selected_;
   const Materialised& materialised_;
   common::NodeId root_;
+  common::View inner_;  // of the root's shape without its border
   AttentionMemo& memo_;
   common::NodeId contraction_ = -1;
   common::NodeId paired_ = -1;  // that is computed with it
@@ -172,7 +217,7 @@ class TileCheck {
   bool is_attention_ = false;
   std::optional<common::NodeId> offender_;
   std::optional<common::NodeId> reductive_;
-  std::set<std::pair<common::NodeId, std::optional<Axes>>> seen_;
+  std::set<std::pair<common::NodeId, std::optional<Spine>>> seen_;
 };
 
 void require_stored_operands(const Selected& selected, const Node& node,

@@ -372,6 +372,7 @@ std::shared_ptr<const RegionSpace::ChosenGraph> RegionSpace::chosen_graph(const 
           ? with_convolution_operands(std::move(selected))
           : with_packed_panels(with_winograd_convolutions(std::move(selected)), machine_);
   made->selected.may_pair = machine_ == common::Machine::kGpuWarpgroups;
+  made->selected.may_place_rows = !common::is_gpu(machine_);
   made->stored = default_materialisation(made->selected, attentions_);
   if (common::is_gpu(machine_)) {
     made->wishes.assign(made->stored.begin(), made->stored.end());

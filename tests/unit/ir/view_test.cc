@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "common/base/random.h"
+#include "common/ir/llir/view_inverse.h"
 
 namespace common {
 namespace {
@@ -159,6 +160,32 @@ TEST(WindowAxis, IsAPlaceAndATapWithConstantSteps) {
   EXPECT_FALSE(window_axis(i0 * s0, is_place)) << "a step that is no constant";
   EXPECT_FALSE(window_axis(i0 + s0, is_place)) << "begins at no constant";
   EXPECT_FALSE(window_axis(floor_div(i0, Expr(2)), is_place)) << "not affine";
+}
+
+// If this fails, a kernel stores its results beside where a view with a border has them.
+TEST(View, AViewWithABorderIsTheOneWithinMoved) {
+  const Shape input = {3, 4};
+  View view = *view_compose(view_pad({5, 4}, 1, 0, 3, 1.5), view_pad(input, 0, 2, 0, 1.5), {});
+  auto bordered = bordered_view(view, input);
+  ASSERT_TRUE(bordered);
+  EXPECT_EQ(bordered->inner.shape, input);
+  EXPECT_EQ(bordered->axes, 2u);
+  const std::vector<int64_t> all = positions(view, input, 0);
+  const std::vector<int64_t> within = positions(bordered->inner, input, 0);
+  const int64_t above = bordered->before[0].constant(), left = bordered->before[1].constant();
+  for (int64_t row = 0; row < 3; ++row) {
+    for (int64_t column = 0; column < 4; ++column) {
+      const size_t place = static_cast<size_t>((row + above) * 7 + column + left);
+      EXPECT_EQ(all[place], within[static_cast<size_t>(row * 4 + column)]);
+    }
+  }
+  EXPECT_EQ(std::count(all.begin(), all.end(), -1), 35 - 12);
+
+  EXPECT_FALSE(bordered_view(view_identity(input), input)) << "there is none";
+  EXPECT_FALSE(bordered_view(view_pad(input, 0, -1, 2, 0), input)) << "leaves out a row";
+  const View reversed = view_slice(input, 0, 2, 3, -1);
+  const View below = view_pad(input, 0, 0, 1, 0);
+  EXPECT_FALSE(bordered_view(*view_compose(below, reversed, {}), input)) << "runs backwards";
 }
 
 }  // namespace

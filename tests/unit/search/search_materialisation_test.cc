@@ -361,5 +361,52 @@ TEST(Launches, OnAProcessorSmallUpdatesAreOne) {
   EXPECT_NEAR(predicted(shared, 0), alone - 2 * launch, 0.05 * alone);
 }
 
+// A convolution of one tap by groups of channels, channels last, its result with a border around
+// it. Gives whether the result's own value is stored besides.
+struct Bordered {
+  int64_t groups = 4, around = 1, beside = 0;  // rows and columns; channels
+  bool may_place_rows = true;
+};
+
+bool stores_without_border(const Bordered& c) {
+  constexpr int64_t kHeight = 6, kWidth = 5, kResults = 8, kSummed = 3;
+  const auto i = [](int k) { return common::Expr::index(k); };
+  GraphBuilder b;
+  IrNode x = input(b, {c.groups, kHeight, kWidth, kSummed}),
+         w = input(b, {c.groups, kSummed, kResults});
+  IrNode y = b.raw({Op::kContract,
+                    DType::kFloat32,
+                    {c.groups, kHeight, kWidth, kResults},
+                    {x, w},
+                    common::ContractAttr{{0, 1, 2, 3}, {0, 3, 4}, {0, 1, 2, 4}}});
+  const common::Expr n(kResults), channels(c.groups * kResults);
+  IrNode merged = b.view(
+      y, {{kHeight, kWidth, channels}, {floor_div(i(2), n), i(0), i(1), mod(i(2), n)}, {}, 0});
+  IrNode bound = b.binary(common::BinaryOp::kMax, merged, b.scalar(DType::kFloat32, 0));
+  common::View view = common::view_pad(b.shape(bound), 0, c.around, c.around, 0);
+  view = *common::view_compose(common::view_pad(view.shape, 1, c.around, c.around, 0), view, {});
+  if (c.beside != 0) {
+    view = *common::view_compose(common::view_pad(view.shape, 2, c.beside, c.beside, 0), view, {});
+  }
+  IrNode bordered = b.view(bound, view);
+  b.output(bordered);
+  Selected selected = select_all(b.finish());
+  selected.lowering[static_cast<size_t>(bordered)] = Lowering::kCopy;
+  selected.may_place_rows = c.may_place_rows;
+  AttentionMemo attentions;
+  Materialised materialised = default_materialisation(selected, attentions);
+  return is_materialised(selected, materialised, bound) ||
+         is_materialised(selected, materialised, y);
+}
+
+// If this fails, images are copied for their border alone, or a tile is to store what it cannot.
+TEST(Materialised, AProcessorsTileStoresItsRowsWithinABorder) {
+  EXPECT_FALSE(stores_without_border({}));
+  EXPECT_FALSE(stores_without_border({.groups = 1}));
+  EXPECT_FALSE(stores_without_border({.around = 0}));
+  EXPECT_TRUE(stores_without_border({.beside = 1})) << "a row's elements do not lie side by side";
+  EXPECT_TRUE(stores_without_border({.may_place_rows = false}));
+}
+
 }  // namespace
 }  // namespace coordinator

@@ -6,9 +6,9 @@
 
 #include "common/base/cat.h"
 #include "common/ir/hlir/fourier_form.h"
+#include "common/ir/llir/view_inverse.h"
 #include "common/lowering/body/unit_loop.h"
 #include "common/lowering/text/c_text.h"
-#include "common/lowering/text/view_inverse.h"
 #include "common/schedule/kernels/fourier_tiling.h"
 #include "worker/codegen/c/fourier_passes.h"
 

@@ -109,8 +109,8 @@ class RegisterTile {
     const int64_t length = layout_.row_run;
     const Expr run =
         Expr::index(writer_.open_loop("run", common::floor_div(steps_.count, Expr(length))));
-    const Expr row = Expr::index(
-        writer_.bind_index("i", code_.product.own_size(Side::kLeft), writer_.depth()));
+    const Expr row =
+        Expr::index(writer_.bind_index("i", code_.product.own_size(Side::kLeft), writer_.depth()));
     const Expr from = row_offset(row, run * Expr(length * steps_.length)) - row_offset(row, 0);
     writer_.line(cat("const int64_t jump = ", writer_.text(writer_.simplify(from)),
                      steps_.has_pairs() ? " / 2;" : ";"));

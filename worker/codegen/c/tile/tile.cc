@@ -11,6 +11,7 @@
 #include "common/lowering/text/c_text.h"
 #include "common/schedule/kernels/tile_reads.h"
 #include "worker/codegen/c/tile/register_tile.h"
+#include "worker/codegen/c/tile/tile_border.h"
 #include "worker/codegen/c/tile/tile_columns.h"
 #include "worker/codegen/c/tile/tile_layout.h"
 #include "worker/codegen/c/tile/tile_packing.h"
@@ -87,7 +88,7 @@ class TileStore {
     } else {
       writer_.remember({code_.product.id(), 0, indices}, x);
       flows_ = flows_ && store_flows(code_.product.id(), indices, code_.product.body(),
-                                     code_.emitter, writer_);
+                                     code_.emitter, writer_, true);
     }
   }
 
@@ -170,16 +171,22 @@ class TileEmitter {
     const common::TileProblem& problem = product_.problem();
     std::vector<Expr> extents;
     for (int label : problem.batch) extents.push_back(problem.label_size[at(label)]);
-    extents.push_back(ceil_div(problem.m_size, layout_.tiling.group));
+    const size_t rows = layout_.tiling.rows_outermost ? 0 : extents.size();
+    extents.insert(extents.begin() + static_cast<std::ptrdiff_t>(rows),
+                   ceil_div(problem.m_size, layout_.tiling.group));
     extents.push_back(ceil_div(problem.n_size, layout_.tiling.nc));
     UnitLoop units(writer_, extents);
-    code_.batch.assign(units.indices().begin(), units.indices().end() - 2);
-    bounds_lines(units.indices());
+    code_.batch = units.indices();
+    const Expr column_part = code_.batch.back(), row_part = code_.batch[rows];
+    code_.batch.pop_back();
+    code_.batch.erase(code_.batch.begin() + static_cast<std::ptrdiff_t>(rows));
+    bounds_lines(row_part, column_part);
     if (auto fallback = common::fallback_form(product_.body(), product_.id())) {
       emit_fallback(*fallback);
     } else {
       emit_blocks();
     }
+    if (!is_one_unit_) fill_borders(code_, units);
     Expr count = units.close("", is_one_unit_ || writer_.holds_loops(0));
     if (layout_.tiling.matrices) writer_.line("LF_TILES_END;");
     LFARM_RETURN_IF_ERROR(emitter_.status());
@@ -205,7 +212,7 @@ class TileEmitter {
     if (layout_.tiling.matrices) writer_.line("LF_TILES_BEGIN;");
   }
 
-  void bounds_lines(const std::vector<Expr>& unit) {
+  void bounds_lines(const Expr& row_part, const Expr& column_part) {
     const RegisterTiling& t = layout_.tiling;
     auto range = [&](std::string_view name, const Expr& part, int64_t step, const Expr& size) {
       std::string begin = writer_.rare_text(part * Expr(step));
@@ -213,8 +220,8 @@ class TileEmitter {
       writer_.line(cat("const int64_t ", name, "1 = lf_min_i64(", name, "0 + ", step, ", ",
                        writer_.rare_text(size), ");"));
     };
-    range("m", unit[unit.size() - 2], t.group, product_.problem().m_size);
-    range("n", unit[unit.size() - 1], t.nc, product_.problem().n_size);
+    range("m", row_part, t.group, product_.problem().m_size);
+    range("n", column_part, t.nc, product_.problem().n_size);
   }
 
   // The blocks of a unit that needs some of them; of others, what is stored without them.

@@ -3,9 +3,9 @@
 #include "common/base/cat.h"
 #include "common/base/divide_up.h"
 #include "common/ir/expr/index.h"
+#include "common/ir/llir/view_inverse.h"
 #include "common/lowering/body/function_body.h"
 #include "common/lowering/text/c_text.h"
-#include "common/lowering/text/view_inverse.h"
 
 namespace worker {
 

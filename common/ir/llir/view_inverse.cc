@@ -1,4 +1,4 @@
-#include "common/lowering/text/view_inverse.h"
+#include "common/ir/llir/view_inverse.h"
 
 #include <algorithm>
 
@@ -102,8 +102,45 @@ std::optional<std::vector<Expr>> invert_view(const View& view, const Shape& oper
   return result;
 }
 
+std::optional<BorderedView> bordered_view(const View& view, const Shape& operand) {
+  if (view.valid.empty()) return std::nullopt;
+  BorderedView result{view, std::vector<Expr>(view.shape.size(), Expr(0)), 0};
+  result.inner.valid.clear();
+  for (const Validity& v : view.valid) {
+    const auto found = std::find(view.index.begin(), view.index.end(), v.value);
+    if (found == view.index.end()) return std::nullopt;
+    const size_t axis = static_cast<size_t>(found - view.index.begin());
+    const Expr before(-v.value.sum_constant());
+    const auto var = (v.value + before).as_var();
+    if (v.bound != operand[axis] || !var || var->kind != Var::Kind::kIndex) return std::nullopt;
+    const size_t own = at_index(var->id);
+    const Expr after = view.shape[own] - before - operand[axis];
+    const bool is_around = before.is_constant() && before.constant() >= 0 && after.is_constant() &&
+                           after.constant() >= 0;
+    if (!is_around || result.inner.shape[own] != view.shape[own]) return std::nullopt;
+    result.before[own] = before;
+    result.inner.shape[own] = operand[axis];
+    result.inner.index[axis] = Expr::var(*var);
+    result.axes = std::max(result.axes, own + 1);
+  }
+  return result;
+}
+
+namespace {
+
+std::optional<std::vector<Expr>> place_in_border(const View& view, const Shape& operand,
+                                                 const std::vector<Expr>& at) {
+  auto bordered = bordered_view(view, operand);
+  if (!bordered) return std::nullopt;
+  auto place = invert_view(bordered->inner, operand, at);
+  for (size_t k = 0; place && k < place->size(); ++k) (*place)[k] += bordered->before[k];
+  return place;
+}
+
+}  // namespace
+
 std::optional<std::vector<Expr>> flow_forward(const Graph& graph, NodeId source, NodeId output,
-                                              const std::vector<Expr>& at) {
+                                              const std::vector<Expr>& at, bool into_border) {
   std::vector<std::optional<std::vector<Expr>>> reached(graph.nodes.size());
   reached[at_index(source)] = at;
   for (size_t id = at_index(source) + 1; id < graph.nodes.size(); ++id) {
@@ -114,6 +151,10 @@ std::optional<std::vector<Expr>> flow_forward(const Graph& graph, NodeId source,
       switch (node.op) {
         case Op::kView:
           reached[id] = invert_view(attr<ViewAttr>(node).view, graph.node(operand).shape, *indices);
+          if (!reached[id] && into_border && id == at_index(output)) {
+            reached[id] =
+                place_in_border(attr<ViewAttr>(node).view, graph.node(operand).shape, *indices);
+          }
           break;
         case Op::kCast:
         case Op::kUnary:
