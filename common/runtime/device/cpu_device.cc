@@ -223,12 +223,14 @@ struct SharedCopy {
   std::byte* to;
   const std::byte* from;
   size_t bytes, part;
+  std::atomic<size_t> next{0};
 
-  static void work(void* context, int member) {
-    const auto* self = static_cast<const SharedCopy*>(context);
-    size_t begin = std::min(self->bytes, self->part * static_cast<size_t>(member));
-    size_t end = std::min(self->bytes, begin + self->part);
-    if (begin != end) std::memcpy(self->to + begin, self->from + begin, end - begin);
+  static void work(void* context, int) {
+    auto* self = static_cast<SharedCopy*>(context);
+    for (size_t begin; (begin = self->next.fetch_add(self->part)) < self->bytes;) {
+      const size_t count = std::min(self->part, self->bytes - begin);
+      std::memcpy(self->to + begin, self->from + begin, count);
+    }
   }
 };
 

@@ -38,8 +38,8 @@ CpuPool::CpuPool(int threads, std::shared_ptr<const OpenMpTeam> team)
 
 CpuPool::~CpuPool() {
   stop_.store(true);
-  round_.fetch_add(1);
-  round_.notify_all();
+  state_.fetch_add(uint64_t{1} << kRunShift);
+  state_.notify_all();
   for (std::thread& thread : helpers_) thread.join();
 }
 
@@ -50,46 +50,75 @@ bool CpuPool::try_run(void (*job)(void*, int), void* context) {
     team_->run(threads_, job, context);
     return true;
   }
+  const SteadyClock clock;
+  const int64_t start_ns = clock.now_ns();
+  joined_.store(0, std::memory_order_relaxed);
   job_ = job;
   context_ = context;
-  left_.store(static_cast<int>(helpers_.size()), std::memory_order_relaxed);
   int crowded = crowded_.load(std::memory_order_relaxed);
   if (crowded > 0) crowded_.store(crowded - 1, std::memory_order_relaxed);
-  round_.fetch_add(1, std::memory_order_release);
-  round_.notify_all();
+  const uint64_t run = (state_.load(std::memory_order_relaxed) >> kRunShift) + 1;
+  state_.store(run << kRunShift, std::memory_order_release);
+  state_.notify_all();
   job(context, 0);
-  for (int spin = 0; spin < kSpins && left_.load(std::memory_order_acquire) != 0; ++spin) {
-    pause_briefly();
+  state_.fetch_or(kClosed, std::memory_order_acq_rel);
+  for (int spin = 0; spin < kSpins && has_helpers(); ++spin) pause_briefly();
+  if (has_helpers()) {
+    wait_for_helpers();
+  } else if (joined_.load(std::memory_order_relaxed) < threads_ - 1 &&
+             clock.now_ns() - start_ns > kStallNs) {
+    note_stall();
   }
-  if (left_.load(std::memory_order_acquire) != 0) wait_for_helpers();
   return true;
 }
 
-// A helper has more to do, is being woken or was descheduled. In the last case it may need this
-// processor; before that is certain, whoever yields on a busy machine loses its own time slice.
+// A helper has more to do or was descheduled. In the second case it may need this processor; before
+// that is certain, whoever yields on a busy machine loses its own time slice.
 void CpuPool::wait_for_helpers() {
   SteadyClock clock;
   int64_t start_ns = clock.now_ns();
-  while (left_.load(std::memory_order_acquire) != 0) {
+  while (has_helpers()) {
     clock.now_ns() - start_ns < kStallNs ? pause_briefly() : std::this_thread::yield();
   }
-  if (clock.now_ns() - start_ns <= kStallNs) return;
+  if (clock.now_ns() - start_ns > kStallNs) note_stall();
+}
+
+void CpuPool::note_stall() {
   stalls_.fetch_add(1, std::memory_order_relaxed);
   crowded_.store(kCrowdedLaunches, std::memory_order_relaxed);
+}
+
+// Takes part in the run that is open, unless it is `seen`, the last that this helper looked at.
+bool CpuPool::join(uint64_t& seen) {
+  uint64_t state = state_.load(std::memory_order_acquire);
+  while (state >> kRunShift != seen && (state & kClosed) == 0) {
+    if (!state_.compare_exchange_weak(state, state + 1, std::memory_order_acquire)) continue;
+    joined_.fetch_add(1, std::memory_order_relaxed);
+    seen = state >> kRunShift;
+    return true;
+  }
+  seen = state >> kRunShift;
+  return false;
 }
 
 void CpuPool::helper(int member) {
   uint64_t seen = 0;
   while (true) {
     int spins = crowded_.load(std::memory_order_relaxed) > 0 ? kCrowdedSpins : kSpins;
-    for (int spin = 0; spin < spins && round_.load(std::memory_order_acquire) == seen; ++spin) {
+    uint64_t state = state_.load(std::memory_order_acquire);
+    for (int spin = 0; spin < spins && state >> kRunShift == seen; ++spin) {
       pause_briefly();
+      state = state_.load(std::memory_order_acquire);
     }
-    round_.wait(seen, std::memory_order_acquire);
-    seen = round_.load(std::memory_order_acquire);
+    // What changes within a run wakes nobody.
+    while (state >> kRunShift == seen) {
+      state_.wait(state, std::memory_order_acquire);
+      state = state_.load(std::memory_order_acquire);
+    }
     if (stop_.load()) return;
+    if (!join(seen)) continue;
     job_(context_, member);
-    left_.fetch_sub(1, std::memory_order_release);
+    state_.fetch_sub(1, std::memory_order_release);
   }
 }
 
