@@ -81,7 +81,8 @@ MUTATIONS = [
     ("hash", IR + "hlir/graph_hash.cc", "for (Coordinate& c : gather->coordinates) c.expr = rename(c.expr);",
      None),
     # ---- rolling
-    ("roll", "common/ir/roll/roll_search.cc", "if (bytes > least) continue;", None),
+    ("roll", "common/ir/roll/roll_search.cc", "if (bytes > (is_elementwise(node.op) ? whole : least)) continue;",
+     None),
     ("roll", IR + "roll/roll_chain.cc", "last_needed < first_inside", "true"),
     ("roll", IR + "roll/roll_chain.cc", "repeats(tuple) ? Role::kVarying : Role::kInterior",
      "Role::kInterior"),
@@ -188,7 +189,7 @@ MUTATIONS = [
     ("fusion", SEARCH + "partition/repair.cc", "has_own_template(node)", "false"),
     ("fusion", SEARCH + "partition/repair.cc", "form->choice)) return form->choice;",
      "form->choice)) return offender;"),
-    ("fusion", SEARCH + "partition/repair.cc", "static_cast<int>(next) != axis) return false",
+    ("fusion", SEARCH + "partition/repair.cc", "static_cast<int>(next) != *axis) return false",
      "false) return false"),
     ("fusion", SEARCH + "partition/repair.cc", "require_stored_operands(selected, node, materialised);", None),
     ("fusion", SEARCH + "fusion/fusion.cc", "std::max<size_t>(1, output_positions_[at(value)].size())",

@@ -71,24 +71,27 @@ class TileCheck {
         return;
       }
     } else if (node.op == Op::kFourier) {
-      note_transform(id, spine ? permuted_axes(*spine) : std::nullopt);
+      note_transform(id, spine ? permuted_axes(node, *spine) : std::nullopt);
     } else if (is_reductive(node) && !reductive_ && id != root_) {
       reductive_ = id;
     }
     for (common::NodeId operand : node.operands) visit(operand, continued(id, operand, spine));
   }
 
-  static std::optional<int> axis_of(const Expr& index) {
+  // The root's axis of that size whose index this is.
+  std::optional<int> axis_of(const Expr& index, const Expr& size) const {
     auto var = index.as_var();
-    if (!var || var->kind != common::Var::Kind::kIndex) return std::nullopt;
+    if (!var || var->kind != common::Var::Kind::kIndex || inner_.shape[at(var->id)] != size) {
+      return std::nullopt;
+    }
     return var->id;
   }
 
-  // Where every axis is one of the root's.
-  static std::optional<Axes> permuted_axes(const Spine& spine) {
+  // Where every axis of the node is one of the root's.
+  std::optional<Axes> permuted_axes(const Node& node, const Spine& spine) const {
     Axes axes;
-    for (const Expr& index : spine) {
-      auto axis = axis_of(index);
+    for (size_t k = 0; k < spine.size(); ++k) {
+      auto axis = axis_of(spine[k], node.shape[k]);
       if (!axis) return std::nullopt;
       axes.push_back(*axis);
     }
@@ -130,15 +133,15 @@ class TileCheck {
   // order, but for a tile that may place its rows.
   bool is_whole(const Node& node, const std::optional<Spine>& spine) const {
     if (!spine) return false;
-    return selected_.may_place_rows ? is_placed(node, *spine) : is_in_order(*spine);
+    return selected_.may_place_rows ? is_placed(node, *spine) : is_in_order(node, *spine);
   }
 
-  bool is_in_order(const Spine& spine) const {
+  bool is_in_order(const Node& node, const Spine& spine) const {
     const common::Shape& shape = inner_.shape;
     size_t next = 0;
-    for (const Expr& index : spine) {
-      if (index.is_constant(0)) continue;
-      const auto axis = axis_of(index);
+    for (size_t k = 0; k < spine.size(); ++k) {
+      if (spine[k].is_constant(0) && node.shape[k].is_constant(1)) continue;
+      const auto axis = axis_of(spine[k], node.shape[k]);
       while (axis && next < shape.size() && static_cast<int>(next) != *axis &&
              shape[next].is_constant(1)) {
         ++next;

@@ -331,10 +331,13 @@ TEST(Roll, CarriesSumsAndNotTheProductsThatTheyAreOf) {
   }
 }
 
-// Residual blocks of a network whose values are rounded: each adds to the bound of the sum before.
-Graph residual(int blocks) {
+// Residual blocks of a network, whose values may be rounded: each adds to the bound of the sum
+// before.
+Graph residual(int blocks, bool rounds = true) {
   GraphBuilder b;
-  auto rounded = [&](NodeId x) { return b.cast(b.cast(x, DType::kBfloat16), DType::kFloat32); };
+  auto rounded = [&](NodeId x) {
+    return rounds ? b.cast(b.cast(x, DType::kBfloat16), DType::kFloat32) : x;
+  };
   auto weight = [&] { return b.input(InputKind::kWeight, DType::kFloat32, {16, 16}, "w"); };
   NodeId x = b.input(InputKind::kUser, DType::kFloat32, {5, 16}, "x");
   NodeId sum = b.binary(BinaryOp::kAdd, b.unary(UnaryOp::kExp, x), dense(b, x, weight()));
@@ -361,6 +364,22 @@ TEST(Roll, CarriesRoundedValues) {
     // What is carried has been bounded: the block's first operation is not that.
     const Node& result = loop.body->node(loop.body->outputs[0].node);
     EXPECT_EQ(loop.body->node(result.operands[0]).op, Op::kBinary) << print(rolled);
+    EXPECT_EQ(graph_hash(unroll(rolled)), graph_hash(graph));
+  }
+}
+
+// Fails when blocks end at the sums, whose bound each block would compute by itself before all
+// else.
+TEST(Roll, CarriesBoundsAndNotTheSumsThatTheyAreOf) {
+  for (int blocks : {3, 6}) {
+    Graph graph = residual(blocks, false);
+    Graph rolled = roll(graph);
+    ASSERT_EQ(loops(rolled).size(), 1u) << print(rolled);
+    const auto& loop = attr<LoopAttr>(*loops(rolled)[0]);
+    ASSERT_EQ(loop.carried, 1);
+    const Node& result = loop.body->node(loop.body->outputs[0].node);
+    ASSERT_EQ(result.op, Op::kBinary) << print(rolled);
+    EXPECT_EQ(attr<BinaryAttr>(result).op, BinaryOp::kMax) << print(rolled);
     EXPECT_EQ(graph_hash(unroll(rolled)), graph_hash(graph));
   }
 }

@@ -273,7 +273,9 @@ TEST(Layouts, TilesReadRows) {
       if (kernel.form != common::Template::kTile) continue;
       ++tiles;
       for (const Node& node : kernel.body.nodes) {
-        if (node.op != Op::kView) continue;
+        // What a tile gives may have a border.
+        if (node.op != Op::kView || &node == &kernel.body.node(kernel.body.outputs[0].node))
+          continue;
         EXPECT_TRUE(common::attr<common::ViewAttr>(node).view.valid.empty())
             << common::print(kernel.body);
       }

@@ -403,7 +403,6 @@ bool stores_without_border(const Bordered& c) {
 TEST(Materialised, AProcessorsTileStoresItsRowsWithinABorder) {
   EXPECT_FALSE(stores_without_border({}));
   EXPECT_FALSE(stores_without_border({.groups = 1}));
-  EXPECT_FALSE(stores_without_border({.around = 0}));
   EXPECT_TRUE(stores_without_border({.beside = 1})) << "a row's elements do not lie side by side";
   EXPECT_TRUE(stores_without_border({.may_place_rows = false}));
 }

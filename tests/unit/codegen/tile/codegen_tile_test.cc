@@ -137,10 +137,12 @@ TEST(CodegenTile, SymbolicRowsMakeManyUnits) {
   struct Case {
     int64_t places, columns, least_units;  // `places`: rows for each step of the symbol
   };
-  const std::vector<Case> cases = {{1, 256, 3}, {1, 1024, 8}, {1, 4096, 8}, {196, 256, 7}};
   Random random(36);
   KernelBatch batch;
   const int64_t lanes = batch.lanes(DType::kFloat32), depth = 64;
+  // Parts of 96 columns, of whole tiles: those of AVX-512 have 64 columns.
+  const int64_t few = lanes == 16 ? 2 : 3;
+  const std::vector<Case> cases = {{1, 256, few}, {1, 1024, 8}, {1, 4096, 8}, {196, 256, 7}};
   for (const Case& c : cases) {
     GraphBuilder b({{1, 4096}});
     NodeId x = input(b, DType::kBfloat16, {Expr::symbol(0), c.places, depth});
