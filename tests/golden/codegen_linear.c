@@ -1,5 +1,5 @@
 // units 2, scratch 65536
-void lf_afe392f734399c54(void* const* restrict buffers, const int64_t* restrict symbols, int64_t begin, int64_t end, void* restrict scratch) {
+void lf_85cb9c0e9dacd256(void* const* restrict buffers, const int64_t* restrict symbols, int64_t begin, int64_t end, void* restrict scratch) {
   const float* restrict const in0 = __builtin_assume_aligned(buffers[0], 64);
   const float* restrict const in1 = __builtin_assume_aligned(buffers[1], 64);
   const float* restrict const in2 = __builtin_assume_aligned(buffers[2], 64);

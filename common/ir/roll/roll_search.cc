@@ -282,8 +282,8 @@ class ChainSearch {
 
   // What is carried is stored, so the blocks end behind what makes it of a narrower type, or behind
   // what follows that in a type as narrow: a bound of a rounded sum, not the sum. They end behind
-  // elementwise work, too, which the kernel takes in that makes the value: it is computed there once,
-  // and not by each that reads it.
+  // elementwise work, too, which the kernel takes in that makes the value: it is computed there
+  // once, and not by each that reads it.
   void finish_carried() {
     constexpr double kLess = 0.5;
     const std::vector<Tuple> way = way_of_carried(*best_);

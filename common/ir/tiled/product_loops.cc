@@ -136,10 +136,9 @@ std::string text(const std::vector<int64_t>& cuts) {
 }  // namespace
 
 std::string print(const ProductLoops& loops) {
-  std::string out =
-      cat(loops.one_row_label ? "rows of the last axis by " : "rows by ", text(loops.rows),
-          loops.rows_outermost ? " around the batch" : "", "; columns by ", text(loops.columns),
-                        "; sums by ", text(loops.depth));
+  std::string out = cat(loops.one_row_label ? "rows of the last axis by " : "rows by ",
+                        text(loops.rows), loops.rows_outermost ? " around the batch" : "",
+                        "; columns by ", text(loops.columns), "; sums by ", text(loops.depth));
   if (!loops.parts.is_constant(1)) out += cat(" in ", loops.parts.text(), " parts");
   return out;
 }

@@ -246,10 +246,10 @@ Status CpuDevice::copy(std::byte* to, const std::byte* from, size_t bytes) {
   return {};
 }
 
-// The units of one launch that nobody has taken yet. Each member begins with a range of its own, the
-// same part of every launch, so that it finds what it wrote before in its own caches, and then takes
-// what others have left. Pieces become smaller towards the end, so that all finish at about the same
-// time.
+// The units of one launch that nobody has taken yet. Each member begins with a range of its own,
+// the same part of every launch, so that it finds what it wrote before in its own caches, and then
+// takes what others have left. Pieces become smaller towards the end, so that all finish at about
+// the same time.
 class SharedLaunch {
  public:
   SharedLaunch(const Launch& launch, int64_t begin, int64_t members)

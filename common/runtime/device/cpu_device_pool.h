@@ -25,9 +25,10 @@ class CpuPool {
   int threads() const { return threads_; }
 
   // Calls job(context, member) on the caller, member 0, and on those of the other members that come
-  // before the caller's call returns, and returns when all calls have. So a job takes what is left of
-  // the work until there is none: where threads wait for processors, nobody waits for a helper that
-  // has not begun. Returns false without calling anything when another thread's run is under way.
+  // before the caller's call returns, and returns when all calls have. So a job takes what is left
+  // of the work until there is none: where threads wait for processors, nobody waits for a helper
+  // that has not begun. Returns false without calling anything when another thread's run is under
+  // way.
   bool try_run(void (*job)(void* context, int member), void* context);
 
   // Runs so far in which the caller waited for a helper, or worked without one, much longer than it

@@ -109,8 +109,8 @@ RegisterTiling with_blocks(RegisterTiling t, const TileProblem& problem, const S
     }
     if (given("kc") == 0) {
       const int64_t multiple = holds_runs ? in_place.row_run : std::lcm(step, in_place.copied_run);
-      t.kc = in_runs && !holds_runs ? length / blocks
-                                    : round_up((k + blocks - 1) / blocks, multiple);
+      t.kc =
+          in_runs && !holds_runs ? length / blocks : round_up((k + blocks - 1) / blocks, multiple);
     }
     t.kc = std::min(t.kc, k);
   }
@@ -231,9 +231,9 @@ Status verify(const RegisterTiling& t, const Contraction& product, const VectorU
     }
   }
   int64_t run = rows_lie_in_place(product, steps);
-  bool has_rows = !t.matrices && run != 0 &&
-                  (run == kWholeRow || run % t.kc == 0 ||
-                   (t.kc % run == 0 && runs_lie_alike(product, steps)));
+  bool has_rows =
+      !t.matrices && run != 0 &&
+      (run == kWholeRow || run % t.kc == 0 || (t.kc % run == 0 && runs_lie_alike(product, steps)));
   if (t.rows_in_place && !has_rows) return wrong("rows do not lie as they are read");
   if (t.columns_in_place &&
       !columns_lie_in_place(product, steps, unit.bytes / dtype_size(product.node().dtype))) {

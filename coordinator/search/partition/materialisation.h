@@ -24,8 +24,8 @@ struct Selected {
   std::vector<NodeId> choice;  // what was chosen for the gene; equal choices are equal operations
   // Whether kernels may hold two products that meet (common/schedule/template_fit.h).
   bool may_pair = false;
-  // Whether a tile may store its rows anywhere in what its kernel gives, in another order of axes or
-  // within a border, as register tiles of a processor do.
+  // Whether a tile may store its rows anywhere in what its kernel gives, in another order of axes
+  // or within a border, as register tiles of a processor do.
   bool may_place_rows = false;
 
   // Gives the new node's number; its operands are nodes of this graph.

@@ -71,7 +71,7 @@ class TileCheck {
         return;
       }
     } else if (node.op == Op::kFourier) {
-      note_transform(id, spine ? permuted_axes(node, *spine) : std::nullopt);
+      note_transform(id, spine ? root_axes(node, *spine) : std::nullopt);
     } else if (is_reductive(node) && !reductive_ && id != root_) {
       reductive_ = id;
     }
@@ -88,7 +88,7 @@ class TileCheck {
   }
 
   // Where every axis of the node is one of the root's.
-  std::optional<Axes> permuted_axes(const Node& node, const Spine& spine) const {
+  std::optional<Axes> root_axes(const Node& node, const Spine& spine) const {
     Axes axes;
     for (size_t k = 0; k < spine.size(); ++k) {
       auto axis = axis_of(spine[k], node.shape[k]);

@@ -1,12 +1,12 @@
 // If these fail, a launch on a processor loses units, waits for threads that have nothing to do, or
 // lets a thread work on after it has returned.
-#include "common/runtime/device/cpu_device_pool.h"
-
 #include <gtest/gtest.h>
 
 #include <array>
 #include <chrono>
 #include <memory>
+
+#include "common/runtime/device/cpu_device_pool.h"
 
 namespace common {
 namespace {

@@ -2,7 +2,7 @@
 // border.
 #include <array>
 
-#include "../product_cases.h"
+#include "tests/unit/codegen/product_cases.h"
 
 namespace testing_codegen {
 namespace {

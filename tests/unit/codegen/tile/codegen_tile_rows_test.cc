@@ -1,5 +1,5 @@
 // Rows of register tiles that are windows of images: where they are read, and where results go.
-#include "../product_cases.h"
+#include "tests/unit/codegen/product_cases.h"
 
 namespace testing_codegen {
 namespace {

@@ -3,8 +3,8 @@
 #include <limits>
 #include <optional>
 
-#include "../product_cases.h"
 #include "common/runtime/device/cpu_device.h"
+#include "tests/unit/codegen/product_cases.h"
 
 namespace testing_codegen {
 namespace {

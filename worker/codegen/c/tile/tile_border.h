@@ -6,8 +6,8 @@
 
 namespace worker {
 
-// In the loop over units: each fills its share of the borders of outputs that are views with a border
-// (see bordered_view()).
+// In the loop over units: each fills its share of the borders of outputs that are views with a
+// border (see bordered_view()).
 void fill_borders(const TileCode& code, const common::UnitLoop& units);
 
 }  // namespace worker
