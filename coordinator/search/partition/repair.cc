@@ -65,6 +65,7 @@ class TileCheck {
         return;
       }
       (second && id != contraction_ ? paired_ : contraction_) = id;
+      if (id == contraction_) placed_ = spine;
       if (auto form = attention_at(selected_, materialised_, id, memo_)) {
         is_attention_ = true;
         if (form->obstacle) offender_ = form->obstacle;
@@ -133,7 +134,12 @@ class TileCheck {
   // order, but for a tile that may place its rows.
   bool is_whole(const Node& node, const std::optional<Spine>& spine) const {
     if (!spine) return false;
-    return selected_.may_place_rows ? is_placed(node, *spine) : is_in_order(node, *spine);
+    const bool is_ordered = is_in_order(node, *spine);
+    // Of one element alone, wherever it is needed.
+    const bool is_other =
+        placed_ && placed_ != spine && !(is_ordered && is_in_order(node, *placed_));
+    if (is_other || is_ordered) return !is_other;
+    return selected_.may_place_rows && has_known_sizes(inner_.shape) && is_placed(node, *spine);
   }
 
   bool is_in_order(const Node& node, const Spine& spine) const {
@@ -151,6 +157,11 @@ class TileCheck {
     }
     return std::all_of(shape.begin() + static_cast<std::ptrdiff_t>(next), shape.end(),
                        [](const Expr& size) { return size.is_constant(1); });
+  }
+
+  static bool has_known_sizes(const common::Shape& shape) {
+    return std::all_of(shape.begin(), shape.end(),
+                       [](const Expr& size) { return size.is_constant(); });
   }
 
   // A row's elements must lie side by side.
@@ -216,6 +227,7 @@ class TileCheck {
   common::NodeId contraction_ = -1;
   common::NodeId paired_ = -1;  // that is computed with it
   common::NodeId transform_ = -1;
+  std::optional<Spine> placed_;  // where the contraction's elements are needed
   std::optional<Axes> transform_axes_;
   bool is_attention_ = false;
   std::optional<common::NodeId> offender_;
