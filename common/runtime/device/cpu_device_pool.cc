@@ -72,8 +72,8 @@ bool CpuPool::try_run(void (*job)(void*, int), void* context) {
   return true;
 }
 
-// A helper has more to do or was descheduled. In the second case it may need this processor; before
-// that is certain, whoever yields on a busy machine loses its own time slice.
+// A helper has more to do or was descheduled. In the second case it may need this processor. The
+// caller yields only after a while: on a busy machine it loses its time slice by that.
 void CpuPool::wait_for_helpers() {
   SteadyClock clock;
   int64_t start_ns = clock.now_ns();
@@ -90,15 +90,16 @@ void CpuPool::note_stall() {
 
 // Takes part in the run that is open, unless it is `seen`, the last that this helper looked at.
 bool CpuPool::join(uint64_t& seen) {
+  bool joins = false;
   uint64_t state = state_.load(std::memory_order_acquire);
   while (state >> kRunShift != seen && (state & kClosed) == 0) {
     if (!state_.compare_exchange_weak(state, state + 1, std::memory_order_acquire)) continue;
     joined_.fetch_add(1, std::memory_order_relaxed);
-    seen = state >> kRunShift;
-    return true;
+    joins = true;
+    break;
   }
   seen = state >> kRunShift;
-  return false;
+  return joins;
 }
 
 void CpuPool::helper(int member) {

@@ -34,17 +34,31 @@ int64_t lanes_of(const RegisterTiling& t, DType dtype, const VectorUnit& unit) {
   return t.matrices ? kMatrixSide : unit.bytes / dtype_size(dtype);
 }
 
+// How rows of the left operand lie in place.
+struct RowRuns {
+  int64_t length = 0;      // steps along k; 0: they do not
+  bool are_alike = false;  // see runs_lie_alike()
+
+  bool is_part() const { return length != 0 && length != kWholeRow; }  // of a row
+  // Whether blocks of kc steps never leave a run, or hold whole ones.
+  bool suit(int64_t kc) const {
+    if (!is_part()) return length == kWholeRow;
+    return length % kc == 0 || (are_alike && kc % length == 0);
+  }
+};
+
+RowRuns row_runs(const Contraction& product, const TileSteps& steps) {
+  RowRuns runs;
+  runs.length = rows_lie_in_place(product, steps);
+  runs.are_alike = runs.is_part() && runs_lie_alike(product, steps);
+  return runs;
+}
+
 // What may be read where it lies.
 struct TileReads {
-  int64_t row_run = 0;  // steps along k for which a row of the left operand lies in place; 0: none
+  RowRuns rows;
   bool columns = false;
-  bool runs_alike = false;  // see runs_lie_alike()
-  int64_t copied_run = 1;   // steps of a packed row that lie side by side
-  // Whether blocks of kc steps never leave a run, or hold whole ones.
-  bool rows(int64_t kc) const {
-    if (row_run == 0 || row_run == kWholeRow) return row_run == kWholeRow;
-    return row_run % kc == 0 || (runs_alike && kc % row_run == 0);
-  }
+  int64_t copied_run = 1;  // steps of a packed row that lie side by side
 };
 
 TileReads tile_reads(const Contraction& product, const TileSteps& steps, bool has_matrices,
@@ -54,12 +68,11 @@ TileReads tile_reads(const Contraction& product, const TileSteps& steps, bool ha
   // Columns whose steps lie further apart are packed.
   auto column_step = columns_lie_in_place(product, steps, unit.bytes / size);
   reads.columns = column_step && *column_step * size <= kNearBytes;
-  int64_t run = has_matrices ? 0 : rows_lie_in_place(product, steps);
-  if (run >= kRowRunMin || reads.columns || steps.has_pairs()) {
-    reads.row_run = run;
-    reads.runs_alike = run != 0 && run != kWholeRow && runs_lie_alike(product, steps);
-  } else if (run != 0) {
-    reads.copied_run = run;
+  const RowRuns runs = has_matrices ? RowRuns() : row_runs(product, steps);
+  if (runs.length >= kRowRunMin || reads.columns || steps.has_pairs()) {
+    reads.rows = runs;
+  } else if (runs.length != 0) {
+    reads.copied_run = runs.length;
   }
   return reads;
 }
@@ -100,22 +113,22 @@ RegisterTiling with_blocks(RegisterTiling t, const TileProblem& problem, const S
   if (problem.k_size.is_constant()) {
     int64_t k = std::max<int64_t>(problem.k_size.constant(), 1);
     // Equal blocks, so that the last one is not a sliver, that end where runs do.
-    bool in_runs = in_place.row_run != 0 && in_place.row_run != kWholeRow;
-    const bool holds_runs = in_runs && in_place.runs_alike && in_place.row_run <= depth;
-    int64_t length = in_runs && !holds_runs ? in_place.row_run : k;
+    const RowRuns& runs = in_place.rows;
+    const bool holds_runs = runs.is_part() && runs.are_alike && runs.length <= depth;
+    const bool is_within_run = runs.is_part() && !holds_runs;
+    int64_t length = is_within_run ? runs.length : k;
     int64_t blocks = (length + depth - 1) / depth;
-    if (in_runs && !holds_runs) {
+    if (is_within_run) {
       while (length % blocks != 0) ++blocks;
     }
     if (given("kc") == 0) {
-      const int64_t multiple = holds_runs ? in_place.row_run : std::lcm(step, in_place.copied_run);
-      t.kc =
-          in_runs && !holds_runs ? length / blocks : round_up((k + blocks - 1) / blocks, multiple);
+      const int64_t multiple = holds_runs ? runs.length : std::lcm(step, in_place.copied_run);
+      t.kc = is_within_run ? length / blocks : round_up((k + blocks - 1) / blocks, multiple);
     }
     t.kc = std::min(t.kc, k);
   }
   // Small units where they cost nothing, so that they are shared out evenly.
-  bool packs_nothing = in_place.columns && in_place.rows(t.kc);
+  bool packs_nothing = in_place.columns && in_place.rows.suit(t.kc);
   int64_t columns = packs_nothing ? 2 * t.nr : kTileBlockColumns;
   int64_t rows = packs_nothing ? kTileBlockRows : 512;
   int64_t block_rows = kTileBlockRows;
@@ -195,13 +208,13 @@ RegisterTiling choose_register_tiling(const Contraction& product, const Schedule
       has_matrices ? matrix_tile(problem, schedule) : vector_tile(problem, schedule, unit);
   t = with_blocks(t, problem, schedule, reads, has_matrices ? kMatrixSide : 8,
                   product.body().symbols);
-  t.rows_in_place = reads.rows(t.kc);
+  t.rows_in_place = reads.rows.suit(t.kc);
   t.columns_in_place = reads.columns;
   const int64_t asked = schedule_value(schedule, Template::kTile, "stores");
   const bool is_short = product.body().nodes.size() <= kNodesAtOnceMax;
   t.stores_rows_at_once =
       (asked == 0 ? is_short : asked == kStoresRowsAtOnce) && may_store_rows_at_once(t, product);
-  t.rows_outermost = products_lie_side_by_side(product);
+  t.rows_outermost = products_lie_side_by_side(product, steps);
   return t;
 }
 
@@ -230,11 +243,9 @@ Status verify(const RegisterTiling& t, const Contraction& product, const VectorU
       return wrong("the sums take too many registers");
     }
   }
-  int64_t run = rows_lie_in_place(product, steps);
-  bool has_rows =
-      !t.matrices && run != 0 &&
-      (run == kWholeRow || run % t.kc == 0 || (t.kc % run == 0 && runs_lie_alike(product, steps)));
-  if (t.rows_in_place && !has_rows) return wrong("rows do not lie as they are read");
+  if (t.rows_in_place && (t.matrices || !row_runs(product, steps).suit(t.kc))) {
+    return wrong("rows do not lie as they are read");
+  }
   if (t.columns_in_place &&
       !columns_lie_in_place(product, steps, unit.bytes / dtype_size(product.node().dtype))) {
     return wrong("columns do not lie as they are read");

@@ -190,21 +190,19 @@ OperandMemory operand_memory(const Contraction& product, const TileSteps& steps,
   return result;
 }
 
-bool products_lie_side_by_side(const Contraction& product) {
-  const TileProblem& problem = product.problem();
-  if (problem.batch.empty()) return false;
-  CodeWriter trial(product.body().symbols);
-  BodyEmitter emitter(product.body(), trial);
+bool products_lie_side_by_side(const Contraction& product, const TileSteps& steps) {
+  if (product.problem().batch.empty()) return false;
+  Trial trial(product, steps, Side::kLeft);
   auto bind = [&](const std::vector<int>& labels) {
     Indices indices;
     for (const Expr& size : product.sizes_of(labels)) {
-      indices.push_back(Expr::index(trial.bind_index("t", size, 0)));
+      indices.push_back(Expr::index(trial.bind(size)));
     }
     return indices;
   };
-  const Indices batch = bind(problem.batch), rows = bind(product.own_labels(Side::kLeft));
-  emitter.value(product.operand(Side::kLeft),
-                product.operand_at(Side::kLeft, batch, rows, bind(problem.k)));
+  const Indices rows = bind(product.own_labels(Side::kLeft)), k = bind(product.problem().k);
+  trial.emitter.value(product.operand(Side::kLeft),
+                      product.operand_at(Side::kLeft, trial.batch, rows, k));
   // The least distance between neighbours along one of the axes; 0 where none is known.
   auto least = [](const Expr& offset, const Indices& along) {
     int64_t result = 0;
@@ -215,11 +213,11 @@ bool products_lie_side_by_side(const Contraction& product) {
     }
     return result;
   };
-  return std::any_of(emitter.load_offsets().begin(), emitter.load_offsets().end(),
-                     [&](const Expr& offset) {
-                       const int64_t apart = least(offset, batch);
-                       return apart != 0 && apart < least(offset, rows);
-                     });
+  const std::vector<Expr>& offsets = trial.emitter.load_offsets();
+  return std::any_of(offsets.begin(), offsets.end(), [&](const Expr& offset) {
+    const int64_t apart = least(offset, trial.batch);
+    return apart != 0 && apart < least(offset, rows);
+  });
 }
 
 bool output_divides_columns(const Contraction& product) {

@@ -42,7 +42,7 @@ OperandMemory operand_memory(const Contraction& product, const TileSteps& steps,
 
 // Whether rows of neighbouring products of the batch lie within the same row of what is read, as
 // those of groups of channels do.
-bool products_lie_side_by_side(const Contraction& product);
+bool products_lie_side_by_side(const Contraction& product, const TileSteps& steps);
 
 // Whether a flat column index would be divided to find where the product's element lies.
 bool output_divides_columns(const Contraction& product);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/base/check.h"
+#include "common/ir/expr/with_indices.h"
 #include "common/ir/hlir/fourier_form.h"
 #include "common/ir/hlir/tile_form.h"
 #include "common/ir/llir/fallback_form.h"
@@ -32,12 +33,8 @@ class TileCheck {
       : selected_(selected), materialised_(materialised), root_(root), memo_(memo) {}
 
   std::optional<common::NodeId> offender() {
-    Spine own;
-    for (size_t k = 0; k < selected_.graph.node(root_).shape.size(); ++k) {
-      own.push_back(Expr::index(static_cast<int>(k)));
-    }
-    inner_.shape = selected_.graph.node(root_).shape;
-    visit(root_, own);
+    inner_ = common::view_identity(selected_.graph.node(root_).shape);
+    visit(root_, inner_.index);
     if (contraction_ < 0 && transform_ < 0) return std::nullopt;
     return offender_ ? offender_ : reductive_;
   }
@@ -175,9 +172,8 @@ class TileCheck {
     if (index != innermost && index != common::mod(innermost, node.shape[own - 1])) return false;
     common::View view = inner_;
     view.index = spine;
-    Spine at;
-    for (size_t k = 0; k < node.shape.size(); ++k) at.push_back(Expr::index(static_cast<int>(k)));
-    return common::invert_view(view, node.shape, at).has_value();
+    const Spine places = common::view_identity(node.shape).index;
+    return common::invert_view(view, node.shape, places).has_value();
   }
 
   // The spine at an operand of a node.
@@ -196,13 +192,7 @@ class TileCheck {
       inner_.shape = bordered->inner.shape;
       view = &bordered->inner;
     }
-    Spine result;
-    for (const Expr& index : view->index) {
-      result.push_back(index.substitute([&](common::Var v) -> Expr {
-        return v.kind == common::Var::Kind::kIndex ? (*spine)[at(v.id)] : Expr::var(v);
-      }));
-    }
-    return result;
+    return common::with_indices(view->index, *spine);
   }
 
   // A kernel holds the parts of one transform and no contraction.

@@ -1,6 +1,7 @@
 #include "worker/codegen/c/tile/tile_border.h"
 
 #include "common/base/cat.h"
+#include "common/ir/expr/with_indices.h"
 #include "common/ir/llir/view_inverse.h"
 #include "common/lowering/text/c_text.h"
 
@@ -20,10 +21,7 @@ namespace {
 // C: whether the element at these indices is of the view's border.
 std::string is_in_border(const View& view, const Indices& at, CodeWriter& writer) {
   auto placed = [&](const Expr& e) {
-    Expr value = e.substitute([&](common::Var v) -> Expr {
-      return v.kind == common::Var::Kind::kIndex ? at[static_cast<size_t>(v.id)] : Expr::var(v);
-    });
-    return writer.text(writer.simplify(value));
+    return writer.text(writer.simplify(common::with_indices(e, at)));
   };
   std::string condition;
   for (const common::Validity& v : view.valid) {
