@@ -96,7 +96,7 @@ class Walk {
     if (!classify()) return false;
     collect();
     resolve_carried();
-    return !chain_.carried.empty() && operands_precede_blocks();
+    return !chain_.carried.empty() && !concatenates() && operands_precede_blocks();
   }
   size_t interior_size() const { return interior_.size(); }
   const std::vector<CarriedValue>& carried() const { return chain_.carried; }
@@ -248,6 +248,21 @@ class Walk {
     }
     for (int tuple : earlier_) roles_[static_cast<size_t>(tuple)] = Role::kVarying;
     varying_.insert(varying_.end(), earlier_.begin(), earlier_.end());
+  }
+
+  // Whether blocks do no more with what they carry than to keep it at some positions and to put a
+  // value of their own at the others: a concatenation, as choices between its pieces. As a loop
+  // each block would store its piece in the size of the whole, and copy the whole.
+  bool concatenates() {
+    const std::vector<int> late = late_places();
+    std::vector<char> is_late(roles_.size(), 0);
+    for (int place : late) is_late[static_cast<size_t>(place)] = 1;
+    return std::ranges::all_of(late, [&](int place) {
+      const Node& node = graph_.node(tuples_[place][0]);
+      if (node.op != Op::kSelect) return node.op == Op::kView;
+      auto condition = static_cast<size_t>(operand(place, 0).first);
+      return !is_late[condition] && compares_positions(graph_, node.operands[0]);
+    });
   }
 
   // The places that need a carried value.

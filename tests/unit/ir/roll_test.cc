@@ -389,6 +389,41 @@ TEST(Roll, EndsWhereNothingIsCarriedAtAll) {
   EXPECT_EQ(loops(roll(recurrent(0, 64, 12))).size(), 1u);
 }
 
+// Fails when a concatenation becomes a loop, whose blocks store each piece in the size of the
+// whole and copy the whole.
+TEST(Roll, LeavesConcatenationsAlone) {
+  GraphBuilder b;
+  NodeId x = b.input(InputKind::kUser, DType::kFloat32, {5, 8}, "x");
+  std::vector<NodeId> pieces;
+  for (int k = 0; k < 6; ++k) {
+    NodeId w = b.input(InputKind::kWeight, DType::kFloat32, {8, 8}, "w");
+    pieces.push_back(b.unary(UnaryOp::kTanh, dense(b, x, w)));
+  }
+  b.output(b.concat(pieces, 1));
+  Graph graph = b.finish();
+  EXPECT_EQ(roll(graph), graph);
+}
+
+// What is chosen by data may be any part of the whole: blocks that choose so are layers.
+TEST(Roll, FoldsChoicesByData) {
+  GraphBuilder b;
+  NodeId x = b.input(InputKind::kUser, DType::kFloat32, {5, 16}, "x");
+  NodeId expert = b.input(InputKind::kUser, DType::kInt64, {5, 1}, "expert");
+  NodeId result = b.unary(UnaryOp::kSigmoid, x);
+  for (int k = 0; k < 4; ++k) {
+    NodeId w = b.input(InputKind::kWeight, DType::kFloat32, {16, 16}, "w");
+    NodeId number = b.input(InputKind::kWeight, DType::kInt64, {1, 1}, "number");
+    NodeId is_asked = b.binary(BinaryOp::kEqual, expert, number);
+    result = b.select(is_asked, b.unary(UnaryOp::kTanh, dense(b, x, w)), result);
+  }
+  b.output(result);
+  Graph graph = b.finish();
+  Graph rolled = roll(graph);
+  ASSERT_EQ(loops(rolled).size(), 1u) << print(rolled);
+  EXPECT_EQ(attr<LoopAttr>(*loops(rolled)[0]).trip_count, 4);
+  EXPECT_EQ(graph_hash(unroll(rolled)), graph_hash(graph));
+}
+
 TEST(Roll, LeavesBlocksAloneThatOnlyLookAlike) {
   // Every layer differs in one operation, or in its width.
   constexpr UnaryOp kOps[] = {UnaryOp::kTanh, UnaryOp::kErf, UnaryOp::kSin, UnaryOp::kCos};
