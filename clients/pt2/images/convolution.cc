@@ -12,10 +12,15 @@ namespace {
 
 using common::at;
 
-// Of the places o = place * stride + phase along one axis: the taps that a transposed convolution
-// reads, first + step * u for u < count, each at input place `place + shift - u * pace`.
-struct Phase {
+// The taps of one axis that are summed: first + step * u for u < count.
+struct TapRange {
   int64_t first = 0, step = 1, count = 0;
+  Expr at(const Expr& u) const { return Expr(first) + u * Expr(step); }
+};
+
+// Of the places o = place * stride + phase along one axis: where a transposed convolution reads its
+// taps, the one of `u` at input place `place + shift - u * pace`.
+struct Phase {
   int64_t shift = 0, pace = 1;
 };
 
@@ -23,29 +28,54 @@ struct Convolution {
   Window window;
   int64_t groups = 1;
   bool transposed = false;
+  std::vector<TapRange> taps;  // by axis
   // Of a transposed one, by axis: the phase that is computed. Empty: all places at once.
   std::vector<Phase> phases;
 };
 
 // Output place o gets input place i where o + padding = i * stride + t * dilation.
-Phase phase_of(const Window& window, size_t axis, int64_t phase) {
+std::pair<TapRange, Phase> phase_of(const Window& window, size_t axis, int64_t phase) {
+  TapRange taps;
   Phase result;
   const int64_t stride = window.stride[axis];
   int64_t last = -1;
   for (int64_t t = 0; t < window.kernel[axis]; ++t) {
     const int64_t reach = phase + window.padding[axis] - t * window.dilation[axis];
     if (reach % stride != 0) continue;
-    if (result.count == 0) {
-      result.first = t;
+    if (taps.count == 0) {
+      taps.first = t;
       result.shift = reach / stride;
-    } else if (result.count == 1) {
-      result.step = t - last;
+    } else if (taps.count == 1) {
+      taps.step = t - last;
     }
     last = t;
-    ++result.count;
+    ++taps.count;
   }
-  result.pace = result.step * window.dilation[axis] / stride;
-  return result;
+  result.pace = taps.step * window.dilation[axis] / stride;
+  return {taps, result};
+}
+
+// Whether tap t lies on one of `size` elements at some of `places` places.
+bool is_read(const Window& window, size_t axis, int64_t t, int64_t size, int64_t places) {
+  const int64_t stride = window.stride[axis];
+  const int64_t before = window.padding[axis] - t * window.dilation[axis];
+  const int64_t place = std::max<int64_t>(0, (before + stride - 1) / stride);
+  return place < places && place * stride - before < size;
+}
+
+// From the first tap that is read to the last, one where none is, if sizes are known. A kernel
+// whose dilation exceeds the image has taps that lie in the padding at every place: 3 x 3 taps that
+// are 24 apart are one tap on an image of 14 x 14.
+TapRange taps_read(const Window& window, size_t axis, const Expr& size, const Expr& places) {
+  const int64_t kernel = window.kernel[axis];
+  TapRange taps{0, 1, kernel};
+  if (!size.is_constant() || !places.is_constant()) return taps;
+  auto is_outside = [&](int64_t t) {
+    return !is_read(window, axis, t, size.constant(), places.constant());
+  };
+  while (taps.count > 1 && is_outside(taps.first)) ++taps.first, --taps.count;
+  while (taps.count > 1 && is_outside(taps.first + taps.count - 1)) --taps.count;
+  return taps;
 }
 
 // Axes of the product: batch, (group,) channel out, *places, channel in, *kernel.
@@ -64,7 +94,8 @@ NodeId spread_input(Context& c, NodeId x, const Convolution& conv, const Product
   view.index = {Expr::index(0), channel};
   for (size_t k = 0; k < conv.window.kernel.size(); ++k) {
     Expr o = Expr::index(axes.place + static_cast<int>(k));
-    Expr t = Expr::index(axes.tap + static_cast<int>(k));
+    Expr u = Expr::index(axes.tap + static_cast<int>(k));
+    Expr t = conv.taps[k].at(u);
     Expr size = from[2 + k];
     if (!conv.transposed) {
       Expr position = tap(conv.window, k, o, t);
@@ -74,7 +105,7 @@ NodeId spread_input(Context& c, NodeId x, const Convolution& conv, const Product
     }
     if (!conv.phases.empty()) {
       const Phase& phase = conv.phases[k];
-      Expr place = o + Expr(phase.shift) - t * Expr(phase.pace);
+      Expr place = o + Expr(phase.shift) - u * Expr(phase.pace);
       view.index.push_back(place);
       view.valid.push_back({place, size});
       continue;
@@ -104,9 +135,7 @@ NodeId spread_weight(Context& c, NodeId w, const Convolution& conv, const Produc
   }
   view.index = conv.transposed ? std::vector<Expr>{in, out} : std::vector<Expr>{out, in};
   for (size_t k = 0; k < conv.window.kernel.size(); ++k) {
-    Expr t = Expr::index(axes.tap + static_cast<int>(k));
-    if (!conv.phases.empty()) t = Expr(conv.phases[k].first) + t * Expr(conv.phases[k].step);
-    view.index.push_back(t);
+    view.index.push_back(conv.taps[k].at(Expr::index(axes.tap + static_cast<int>(k))));
   }
   return c.b.view(w, view);
 }
@@ -132,9 +161,7 @@ NodeId sum_of_products(Context& c, NodeId x, NodeId weight, const Convolution& c
   axes.channel_in = static_cast<int>(shape.size());
   shape.push_back(*group_in);
   axes.tap = static_cast<int>(shape.size());
-  for (size_t k = 0; k < conv.window.kernel.size(); ++k) {
-    shape.push_back(conv.phases.empty() ? conv.window.kernel[k] : conv.phases[k].count);
-  }
+  for (const TapRange& taps : conv.taps) shape.emplace_back(taps.count);
   NodeId product =
       mul(c, spread_input(c, x, conv, axes, shape), spread_weight(c, weight, conv, axes, shape));
   std::vector<int> summed;
@@ -165,6 +192,7 @@ NodeId convolve_by_phases(Context& c, NodeId x, NodeId weight, const Convolution
   std::optional<NodeId> sum;
   for (const std::vector<int64_t>& row : phases_of(conv.window.stride)) {
     Convolution one = conv;
+    one.taps.clear();
     Shape places = out;
     View view;
     view.shape = out;
@@ -172,8 +200,10 @@ NodeId convolve_by_phases(Context& c, NodeId x, NodeId weight, const Convolution
     bool is_empty = false;
     for (size_t k = 0; k < row.size(); ++k) {
       const Expr stride = conv.window.stride[k];
-      one.phases.push_back(phase_of(conv.window, k, row[k]));
-      is_empty = is_empty || one.phases.back().count == 0;
+      auto [taps, phase] = phase_of(conv.window, k, row[k]);
+      one.taps.push_back(taps);
+      one.phases.push_back(phase);
+      is_empty = is_empty || taps.count == 0;
       places[2 + k] = c.b.simplify(common::floor_div(out[2 + k] - 1, stride) + 1);
       const Expr place = Expr::index(static_cast<int>(2 + k));
       view.index.push_back(common::floor_div(place, stride));
@@ -188,7 +218,13 @@ NodeId convolve_by_phases(Context& c, NodeId x, NodeId weight, const Convolution
   return sum ? *sum : c.b.full(c.b.dtype(x), out, 0);
 }
 
-NodeId convolve(Context& c, NodeId x, NodeId weight, const Convolution& conv, const Shape& out) {
+NodeId convolve(Context& c, NodeId x, NodeId weight, Convolution conv, const Shape& out) {
+  for (size_t k = 0; k < conv.window.kernel.size(); ++k) {
+    conv.taps.push_back(
+        conv.transposed
+            ? TapRange{0, 1, conv.window.kernel[k]}
+            : taps_read(conv.window, k, c.b.size(x, static_cast<int>(k) + 2), out[k + 2]));
+  }
   // More would be more kernels than the zeros are worth.
   constexpr int64_t kPhasesMax = 16;
   int64_t phases = 1;
@@ -288,7 +324,7 @@ void convolution(Context& c, bool transposed) {
   Sizes out = c.out_shape();
   if (unbatched) out.insert(out.begin(), Expr(1));
   if (c.b.rank(x) != static_cast<int>(out.size())) c.refuse("the result has another rank");
-  NodeId y = convolve(c, x, weight, conv, out);
+  NodeId y = convolve(c, x, weight, std::move(conv), out);
   if (auto bias = c.optional_tensor("bias")) {
     Shape shape(at(spatial + 2), Expr(1));
     shape[1] = out[1];
@@ -313,7 +349,7 @@ void convolution_backward(Context& c) {
   if (c.wants_output(0)) {
     Convolution back = conv;
     back.transposed = !conv.transposed;
-    c.result(convolve(c, gradient, c.b.cast(weight, d), back, c.out_shape(0)), 0);
+    c.result(convolve(c, gradient, c.b.cast(weight, d), std::move(back), c.out_shape(0)), 0);
   }
   if (c.wants_output(1)) {
     NodeId places = conv.transposed ? x : gradient;

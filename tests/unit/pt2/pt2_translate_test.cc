@@ -424,6 +424,18 @@ TEST(Translate, AQueryThatSeesNoKeyGivesZeros) {
   EXPECT_EQ(attended({}, {1, 0}), std::vector<float>{1});
 }
 
+// How many products the sums of a graph of known sizes take.
+int64_t products_of(const common::Graph& graph) {
+  int64_t products = 0;
+  for (const common::Node& node : graph.nodes) {
+    if (node.op != common::Op::kReduce) continue;
+    int64_t elements = 1;
+    for (const auto& size : graph.node(node.operands[0]).shape) elements *= size.constant();
+    products += elements;
+  }
+  return products;
+}
+
 TEST(Translate, TransposedConvolutionsSpreadTheirTaps) {
   Program p;
   p.input("x", {1, 1, 2}).input("w", {1, 1, 2}).tensor("y", {1, 1, 4});
@@ -441,6 +453,50 @@ TEST(Translate, TransposedConvolutionsSpreadTheirTaps) {
   p.output("y");
   auto out = results(p, {line({1, 2}, {1, 1, 2}), line({3, 5}, {1, 1, 2})});
   EXPECT_EQ(floats(out[0]), (std::vector<float>{3, 6, 5, 10}));
+}
+
+// By the definition: output place o sums tap t of input place o * stride + t * dilation - padding,
+// which no output place has for some taps.
+TEST(Translate, TapsThatLieInThePaddingEverywhereAreNotMultiplied) {
+  struct Case {
+    int64_t stride, dilation, padding, kernel, out, taps;
+  };
+  for (const Case& c : {Case{1, 5, 5, 3, 4, 1},  // the first and the last reach past both ends
+                        {1, 3, 3, 3, 4, 3},      // each is read at one place at least
+                        {1, 4, 0, 2, 1, 1},      // places are too few for the last
+                        {2, 3, 6, 5, 2, 2},      // by steps of two places
+                        {1, 1, 9, 2, 3, 1}}) {   // none is read: one of zeros stays
+    constexpr int64_t kSize = 4;
+    Program p;
+    p.input("x", {1, 1, kSize}).input("w", {1, 1, c.kernel}).tensor("y", {1, 1, c.out});
+    p.node("aten.convolution.default",
+           {{"input", TensorArgument{"x"}},
+            {"weight", TensorArgument{"w"}},
+            {"bias", NoneArgument{}},
+            {"stride", std::vector<int64_t>{c.stride}},
+            {"padding", std::vector<int64_t>{c.padding}},
+            {"dilation", std::vector<int64_t>{c.dilation}},
+            {"transposed", false},
+            {"output_padding", std::vector<int64_t>{0}},
+            {"groups", int64_t{1}}},
+           "y");
+    p.output("y");
+    std::vector<float> x{1, 2, -3, 5}, w{7, 11, -13, 17, 19}, right;
+    w.resize(static_cast<size_t>(c.kernel));
+    for (int64_t o = 0; o < c.out; ++o) {
+      right.push_back(0);
+      for (int64_t t = 0; t < c.kernel; ++t) {
+        const int64_t i = o * c.stride + t * c.dilation - c.padding;
+        if (i >= 0 && i < kSize)
+          right.back() += x[static_cast<size_t>(i)] * w[static_cast<size_t>(t)];
+      }
+    }
+    auto out = results(p, {line(x, {1, 1, kSize}), line(w, {1, 1, c.kernel})});
+    EXPECT_EQ(floats(out[0]), right) << "dilation " << c.dilation;
+    auto model = translate(p.get());
+    ASSERT_TRUE(model.ok());
+    EXPECT_EQ(products_of(model->graph), c.out * c.taps) << "dilation " << c.dilation;
+  }
 }
 
 // Strides, with and without taps for every place, by the definition: input place i and tap t give
@@ -478,16 +534,8 @@ TEST(Translate, StridesOfTransposedConvolutionsMultiplyNoZeros) {
     EXPECT_EQ(floats(out[0]), right) << "stride " << c.stride << ", dilation " << c.dilation;
     auto model = translate(p.get());
     ASSERT_TRUE(model.ok());
-    int64_t products = 0;
-    for (const common::Node& node : model->graph.nodes) {
-      if (node.op != common::Op::kReduce) continue;
-      int64_t elements = 1;
-      for (const auto& size : model->graph.node(node.operands[0]).shape) {
-        elements *= size.constant();
-      }
-      products += elements;
-    }
-    EXPECT_LE(products, (c.out + c.stride) / c.stride * c.kernel) << "one tap a place and phase";
+    EXPECT_LE(products_of(model->graph), (c.out + c.stride) / c.stride * c.kernel)
+        << "one tap a place and phase";
   }
 }
 
