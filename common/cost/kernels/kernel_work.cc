@@ -114,7 +114,7 @@ double computed_operations(const Graph& body, NodeId id) {
 bool is_widened_input(const Graph& body, NodeId id) {
   const Node& node = body.node(id);
   return node.op == Op::kCast && node.dtype == DType::kFloat32 &&
-         body.node(node.operands[0]).dtype == DType::kBfloat16 && is_half_input(body, id);
+         is_half(body.node(node.operands[0]).dtype) && is_half_input(body, id);
 }
 
 ContractionSize contraction_size(const Graph& body, const Node& node,

@@ -19,7 +19,7 @@ std::vector<int> reduction_depths(const Graph& body);
 
 // Operations that compute an element of the node; the cast of what is read is none.
 double computed_operations(const Graph& body, NodeId id);
-// float32 made of bfloat16 that lies in an input.
+// float32 made of a half type that lies in an input.
 bool is_widened_input(const Graph& body, NodeId id);
 
 // `node` is a kContract of the body; symbols[k] is the value of s<k>, here and below.

@@ -31,7 +31,7 @@ class DotFinder {
   // Adds what the element is read from where `condition` holds, as `facts_` say in other words.
   bool find(NodeId id, const Indices& at, const std::string& condition) {
     const Node& node = body_.node(id);
-    if (node.op == Op::kCast && body_.node(node.operands[0]).dtype == DType::kBfloat16) {
+    if (node.op == Op::kCast && is_half(body_.node(node.operands[0]).dtype)) {
       return find(node.operands[0], at, condition);
     }
     if (node.op == Op::kSelect) return find_selected(node, at, condition);
@@ -41,7 +41,7 @@ class DotFinder {
       return find(node.operands[0], inner, condition);
     }
     if (node.op != Op::kInput && node.op != Op::kGather) return false;
-    if (node.dtype != DType::kBfloat16 && node.dtype != DType::kFloat32) return false;
+    if (!is_half(node.dtype) && node.dtype != DType::kFloat32) return false;
     if (!found_.reads.empty() && node.dtype != found_.stored) return false;
     // What a gather reads its positions from may be there only where the facts hold.
     if (node.op == Op::kGather && !facts_.empty()) return false;
@@ -165,10 +165,14 @@ std::optional<DotProduct> dot_product(const Node& product, const Indices& at, in
   if (!first) return std::nullopt;
   auto second = DotFinder(step, emitter).run(product.operands[1], at);
   if (!second) return std::nullopt;
+  // Of two different half types there is no function.
+  if (is_half(first->stored) && is_half(second->stored) && first->stored != second->stored) {
+    return std::nullopt;
+  }
   const Bounds& bounds = emitter.writer().bounds();
   const bool is_turned = first->stored == second->stored ? elements_of(*first, emitter, bounds) >
                                                                elements_of(*second, emitter, bounds)
-                                                         : first->stored == DType::kBfloat16;
+                                                         : is_half(first->stored);
   if (is_turned) std::swap(first, second);
   if (first->reads.size() > 1) return std::nullopt;
   return DotProduct{first->stored, std::move(first->reads[0].read), std::move(*second)};

@@ -19,7 +19,7 @@ struct DotRead {
 };
 
 struct DotOperand {
-  DType stored = DType::kFloat32;  // or bfloat16
+  DType stored = DType::kFloat32;  // or a half type
   std::vector<DotRead> reads;      // one at least
 };
 

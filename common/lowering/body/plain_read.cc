@@ -89,12 +89,11 @@ std::optional<PlainRead> plain_read(NodeId node, const Indices& at, BodyEmitter&
                       });
 }
 
-std::optional<PlainRead> plain_cast_read(NodeId node, const Indices& at, DType stored,
-                                         BodyEmitter& emitter) {
+std::optional<PlainRead> plain_half_read(NodeId node, const Indices& at, BodyEmitter& emitter) {
   const Graph& body = emitter.graph();
   Element x = below_views(body, {node, at}, emitter.writer());
   const Node& cast = body.node(x.node);
-  if (cast.op != Op::kCast || body.node(cast.operands[0]).dtype != stored) return std::nullopt;
+  if (cast.op != Op::kCast || !is_half(body.node(cast.operands[0]).dtype)) return std::nullopt;
   return plain_read(cast.operands[0], x.position, emitter);
 }
 

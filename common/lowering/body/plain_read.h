@@ -18,9 +18,8 @@ struct PlainRead {
 // gathers make of one. Gathered positions are emitted.
 std::optional<PlainRead> plain_read(NodeId node, const Indices& at, BodyEmitter& emitter);
 
-// The same of values of type `stored` that are cast.
-std::optional<PlainRead> plain_cast_read(NodeId node, const Indices& at, DType stored,
-                                         BodyEmitter& emitter);
+// The same of values of a half type that are cast.
+std::optional<PlainRead> plain_half_read(NodeId node, const Indices& at, BodyEmitter& emitter);
 
 // Whether runs of `length` elements of the node, which `at` gives for positions [0, extent), lie
 // side by side in an input, each run at a multiple of its length. Other indices that `at` uses are

@@ -86,7 +86,7 @@ std::optional<PlainRead> tile_read(const Contraction& product, const TileSteps& 
     return input.dtype == steps.dtype ? own : std::nullopt;
   }
   if (side == Side::kLeft || steps.dtype != DType::kFloat32) return std::nullopt;
-  return plain_cast_read(product.operand(side), at, DType::kBfloat16, emitter);
+  return plain_half_read(product.operand(side), at, emitter);
 }
 
 int64_t rows_lie_in_place(const Contraction& product, const TileSteps& steps) {

@@ -280,27 +280,28 @@ class PanelPacker {
     std::vector<common::NodeId> operands;
     for (common::NodeId operand : from_.graph.nodes[i].operands) {
       auto narrow = short_of(operand);
-      if (!narrow) return false;
+      if (!narrow || to_.graph.node(*narrow).dtype != common::DType::kBfloat16) return false;
       operands.push_back(*narrow);
     }
     contract.operands = std::move(operands);
     return true;
   }
 
-  // The same values in bfloat16, as a node of to_.
+  // The same values in the half type that they were in, as a node of to_.
   std::optional<common::NodeId> short_of(common::NodeId id) {
     if (auto known = short_.find(id); known != short_.end()) return known->second;
     const Node& node = from_.graph.node(id);
     std::optional<common::NodeId> result;
-    if (node.dtype == common::DType::kBfloat16) {
+    if (common::is_half(node.dtype)) {
       result = moved_[at(id)];
     } else if (node.dtype == common::DType::kFloat32 && node.op == Op::kCast) {
       const Node& source = from_.graph.node(node.operands[0]);
-      if (source.dtype == common::DType::kBfloat16) result = moved_[at(node.operands[0])];
+      if (common::is_half(source.dtype)) result = moved_[at(node.operands[0])];
     } else if (node.dtype == common::DType::kFloat32 && node.op == Op::kView &&
                attr<ViewAttr>(node).view.fill == 0) {  // other fills may round
       if (auto source = short_of(node.operands[0])) {
-        Node view{Op::kView, common::DType::kBfloat16, node.shape, {*source}, node.attr};
+        const common::DType half = to_.graph.node(*source).dtype;
+        Node view{Op::kView, half, node.shape, {*source}, node.attr};
         result = to_.add(std::move(view), from_.lowering[at(id)], kShort | from_.gene[at(id)],
                          kShort | from_.choice[at(id)]);
       }
@@ -315,7 +316,7 @@ class PanelPacker {
   std::vector<common::NodeId> summed_by_;  // of a product: the node that sums it; else -1
   Selected to_;
   std::vector<common::NodeId> moved_;                              // node of from_ -> node of to_
-  std::map<common::NodeId, std::optional<common::NodeId>> short_;  // likewise, in bfloat16
+  std::map<common::NodeId, std::optional<common::NodeId>> short_;  // likewise, in half types
 };
 
 }  // namespace

@@ -28,7 +28,10 @@ TEST(CodegenDots, RowsOfEveryLengthAndType) {
   const Types all[] = {{DType::kFloat32, DType::kFloat32, "lf_dot_f32_f32("},
                        {DType::kFloat32, DType::kBfloat16, "lf_dot_f32_bf16("},
                        {DType::kBfloat16, DType::kFloat32, "lf_dot_f32_bf16("},
-                       {DType::kBfloat16, DType::kBfloat16, "lf_dot_bf16_bf16("}};
+                       {DType::kBfloat16, DType::kBfloat16, "lf_dot_bf16_bf16("},
+                       {DType::kFloat32, DType::kFloat16, "lf_dot_f32_f16("},
+                       {DType::kFloat16, DType::kFloat32, "lf_dot_f32_f16("},
+                       {DType::kFloat16, DType::kFloat16, "lf_dot_f16_f16("}};
   std::vector<const char*> functions;
   for (const Types& types : all) {
     for (int64_t k : {32, 33, 63, 64, 300, 1024, 2051, 5000}) {
@@ -44,6 +47,43 @@ TEST(CodegenDots, RowsOfEveryLengthAndType) {
   for (size_t k = 0; k < batch.size(); ++k) {
     EXPECT_TRUE(calls(batch.at(k), functions[k])) << k << "\n" << batch.at(k).source.text;
   }
+  batch.check_all(3e-4);
+}
+
+// Subnormal numbers, infinities and NaN of float16 as they are: each is a row of its own.
+TEST(CodegenDots, EveryNumberOfFloat16) {
+  constexpr int64_t kNumbers = 65536, kLength = 35;
+  KernelBatch batch;
+  GraphBuilder b;
+  NodeId x = input(b, {kLength}, DType::kFloat32);
+  b.output(rows_times(b, x, input(b, {kNumbers, kLength}, DType::kFloat16), kNumbers, kLength));
+  HostTensor ones = HostTensor::zeros(DType::kFloat32, {kLength}).value();
+  HostTensor rows = HostTensor::zeros(DType::kFloat16, {kNumbers, kLength}).value();
+  auto* bits = reinterpret_cast<uint16_t*>(rows.mutable_bytes().data());
+  for (int64_t number = 0; number < kNumbers; ++number) {
+    // In the part that is read by vectors, and behind it.
+    const int64_t place = number % 2 == 0 ? number % 32 : 32 + number % 3;
+    ones.set(place, 1);
+    bits[number * kLength + place] = static_cast<uint16_t>(number);
+  }
+  batch.add(Template::kLoops, {}, b.finish(), {ones, rows});
+  batch.compile();
+  EXPECT_TRUE(calls(batch.at(0), "lf_dot_f32_f16(")) << batch.at(0).source.text;
+  batch.check_all(0);
+}
+
+// No function multiplies two half types.
+TEST(CodegenDots, TwoHalfTypesAreALoop) {
+  Random random(66);
+  KernelBatch batch;
+  GraphBuilder b;
+  NodeId x = input(b, {96}, DType::kBfloat16);
+  b.output(rows_times(b, x, input(b, {9, 96}, DType::kFloat16), 9, 96));
+  batch.add(Template::kLoops, {}, b.finish(),
+            {random_tensor(random, DType::kBfloat16, {96}),
+             random_tensor(random, DType::kFloat16, {9, 96})});
+  batch.compile();
+  EXPECT_FALSE(calls(batch.at(0), "lf_dot_"));
   batch.check_all(3e-4);
 }
 
@@ -120,7 +160,7 @@ class Concatenated {
 TEST(CodegenDots, MatricesThatFollowOneAnother) {
   Random random(64);
   KernelBatch batch;
-  for (DType dtype : {DType::kFloat32, DType::kBfloat16}) {
+  for (DType dtype : {DType::kFloat32, DType::kBfloat16, DType::kFloat16}) {
     for (const std::vector<int64_t>& rows :
          std::vector<std::vector<int64_t>>{{3, 4}, {5, 1, 2}, {1, 1, 1, 6}}) {
       for (int64_t k : {96, 2100}) {
@@ -144,18 +184,19 @@ TEST(CodegenDots, MatricesThatFollowOneAnother) {
   batch.check_all(3e-4);
 }
 
-// Values of few rows are multiplied where they lie, also as bfloat16.
+// Values of few rows are multiplied where they lie, also of half types.
 TEST(CodegenDots, AttentionOfFewRowsReadsValuesInPlace) {
   Random random(65);
   KernelBatch batch;
-  for (bool is_half : {false, true}) {
+  for (DType stored : {DType::kFloat32, DType::kBfloat16, DType::kFloat16}) {
     for (int64_t keys : {1, 33, 300}) {
       Attention a;
       a.rows = 1;
       a.members = 2;
       a.keys = keys;
       a.depth = a.width = 64;
-      a.half = is_half;
+      a.half = common::is_half(stored);
+      if (a.half) a.half_type = stored;
       Builder builder(a);
       Graph body = builder.build();
       batch.add(Template::kAttention, {}, body, builder.values(random));
@@ -163,7 +204,7 @@ TEST(CodegenDots, AttentionOfFewRowsReadsValuesInPlace) {
   }
   batch.compile();
   for (size_t k = 0; k < batch.size(); ++k) {
-    const bool is_half = batch.at(k).kernel.body.inputs[2].dtype == DType::kBfloat16;
+    const bool is_half = common::is_half(batch.at(k).kernel.body.inputs[2].dtype);
     EXPECT_TRUE(calls(batch.at(k), "lf_fetch_ahead(b)")) << k << "\n" << batch.at(k).source.text;
     EXPECT_EQ(calls(batch.at(k), "lf_widen"), is_half) << k << "\n" << batch.at(k).source.text;
   }

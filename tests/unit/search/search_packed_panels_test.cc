@@ -108,27 +108,42 @@ TEST(Panels, HoldPairsWhereTheMachineMultipliesPairs) {
 }
 
 // Panels in float32 take twice the memory, of a model's weights and of what a run reads.
-TEST(Panels, OfBfloat16StayBfloat16) {
-  GraphBuilder b;
-  IrNode x = b.input(InputKind::kUser, DType::kFloat32, {32, 16}, "x");
-  IrNode w = b.input(InputKind::kWeight, kShort, {16, 24}, "w");
-  b.output(product(b, x, b.permute(wide(b, w), {1, 0})));
-  Graph graph = b.finish();
-  for (Machine machine : {Machine::kCpu, Machine::kCpuPairs}) {
-    Selected packed = with_packed_panels(selected(graph), machine);
-    EXPECT_EQ(copies(packed), (std::vector<Shape>{{2, 16, 16}}));
-    const std::vector<std::vector<int64_t>> stores = store_values(packed);
-    for (size_t i = 0; i < packed.graph.nodes.size(); ++i) {
-      const common::Node& node = packed.graph.nodes[i];
-      if (packed.lowering[i] == Lowering::kCopy) {
-        EXPECT_EQ(node.dtype, kShort);
+TEST(Panels, OfHalfTypesStayOfThem) {
+  for (DType half : {DType::kBfloat16, DType::kFloat16}) {
+    GraphBuilder b;
+    IrNode x = b.input(InputKind::kUser, DType::kFloat32, {32, 16}, "x");
+    IrNode w = b.input(InputKind::kWeight, half, {16, 24}, "w");
+    b.output(product(b, x, b.permute(wide(b, w), {1, 0})));
+    Graph graph = b.finish();
+    for (Machine machine : {Machine::kCpu, Machine::kCpuPairs}) {
+      Selected packed = with_packed_panels(selected(graph), machine);
+      EXPECT_EQ(copies(packed), (std::vector<Shape>{{2, 16, 16}}));
+      const std::vector<std::vector<int64_t>> stores = store_values(packed);
+      for (size_t i = 0; i < packed.graph.nodes.size(); ++i) {
+        const common::Node& node = packed.graph.nodes[i];
+        if (packed.lowering[i] == Lowering::kCopy) {
+          EXPECT_EQ(node.dtype, half);
+        }
+        if (node.op == Op::kCast) {
+          EXPECT_TRUE(stores[i].empty()) << "its copy is stored";
+        }
       }
-      if (node.op == Op::kCast) {
-        EXPECT_TRUE(stores[i].empty()) << "its copy is stored";
-      }
+      expect_same_values(graph, packed.graph);
     }
-    expect_same_values(graph, packed.graph);
   }
+}
+
+// Machines that multiply pairs do so for bfloat16 alone.
+TEST(Panels, PairsAreOfBfloat16) {
+  GraphBuilder b;
+  IrNode x = b.input(InputKind::kUser, DType::kFloat16, {32, 16}, "x");
+  IrNode w = b.input(InputKind::kWeight, DType::kFloat16, {24, 16}, "w");
+  b.output(product(b, wide(b, x), wide(b, w)));
+  Graph graph = b.finish();
+  Selected packed = with_packed_panels(selected(graph), Machine::kCpuPairs);
+  EXPECT_EQ(multiplied(packed.graph), (std::vector<DType>(2, DType::kFloat32)));
+  EXPECT_EQ(copies(packed), (std::vector<Shape>{{2, 16, 16}}));
+  expect_same_values(graph, packed.graph);
 }
 
 // A copy in float32, such as an image with its channels last, becomes one in bfloat16, and one for

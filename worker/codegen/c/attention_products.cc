@@ -116,7 +116,7 @@ void AttentionProducts::multiply_values(const std::string& origin) {
   product.adds = true;
   if (in_place_) {
     product.step_extent = z_.key_count;
-    product.has_halves = in_place_->has_halves;
+    product.stored = in_place_->stored;
     product.in_place = [this](const Expr& key) {
       return cat(in_place_->pointer, " + ",
                  writer_.text(writer_.simplify(value_offset(*in_place_, body_, operands_, key))));

@@ -70,13 +70,14 @@ void AttentionTiles::pack_transposed(const Panel& p) {
   writer_.close(counting_loop("sb", p.s0, p.s1, lanes_));
 }
 
-void AttentionTiles::accumulate(const ProductTile& t, bool has_halves) {
+void AttentionTiles::accumulate(const ProductTile& t, common::DType stored) {
   int64_t vectors = t.nr / lanes_;
   std::string vector = cat("lf_", type_, lanes_);
   for (int64_t v = 0; v < vectors; ++v) {
     std::string from = cat("(b + ", v * lanes_, ");");
-    std::string load =
-        has_halves ? cat("lf_widen", lanes_, "_bf16") : cat("*(const ", vector, "*)");
+    std::string load = common::is_half(stored)
+                           ? cat("lf_widen", lanes_, "_", common::dtype_name(stored))
+                           : cat("*(const ", vector, "*)");
     writer_.line(cat("const ", vector, " b", v, " = ", load, from));
   }
   for (int64_t r = 0; r < t.mr; ++r) {
@@ -112,15 +113,15 @@ void AttentionTiles::multiply(const Product& p, const ProductTile& t) {
   });
   if (p.in_place) {
     Expr step = Expr::index(writer_.open_loop("n", p.step_extent));
-    const std::string type = p.has_halves ? "uint16_t" : type_;
+    const std::string type = common::is_half(p.stored) ? "uint16_t" : type_;
     writer_.line(cat("const ", type, "* restrict const b = ", p.in_place(step), " + j;"));
     writer_.line("lf_fetch_ahead(b);");
-    accumulate(t, p.has_halves);
+    accumulate(t, p.stored);
     writer_.close(counting_loop("n", p.s0, p.s1));
   } else {
     writer_.line(cat("const ", type_, "* restrict b = ", p.right, ";"));
     writer_.open(true);
-    accumulate(t, false);
+    accumulate(t, p.stored);
     writer_.close(cat("for (int64_t n = ", p.s0, "; n < ", p.s1, "; ++n, b += ", t.nr, ")"));
   }
   each([&](const std::string& c, const std::string& place) { return cat(place, " = ", c, ";"); });

@@ -31,10 +31,10 @@ struct Product {
   // Where the panel that starts at column j has step s0; or, in place, where step `n` has column j.
   std::string right;
   std::function<std::string(const common::Expr& step)> in_place;
-  common::Expr step_extent;   // in place
-  bool has_halves = false;    // in place: bfloat16, of float32 products
-  std::string to, to_stride;  // of row i and column j
-  bool adds = false;          // to what is there
+  common::Expr step_extent;                        // in place
+  common::DType stored = common::DType::kFloat32;  // in place: the product's, or a half type
+  std::string to, to_stride;                       // of row i and column j
+  bool adds = false;                               // to what is there
 };
 
 // Sums that stay in registers: rows by columns, which are whole vectors.
@@ -64,7 +64,8 @@ class AttentionTiles {
 
  private:
   void pack_transposed(const Panel& panel);
-  void accumulate(const ProductTile& tile, bool has_halves);
+  // Columns come from `b`, of type `stored`.
+  void accumulate(const ProductTile& tile, common::DType stored);
 
   const common::Graph& body_;
   common::CodeWriter& writer_;

@@ -33,8 +33,8 @@ std::optional<ValuesInPlace> values_in_place(const Graph& body, const common::At
     id = node.operands[0];
   }
   const Node& input = body.node(id);
-  bool has_halves = is_float32 && input.dtype == DType::kBfloat16;
-  if (input.op != Op::kInput || (input.dtype != dtype && !has_halves)) return {};
+  const bool is_widened = is_float32 && common::is_half(input.dtype);
+  if (input.op != Op::kInput || (input.dtype != dtype && !is_widened)) return {};
   CodeWriter trial(body.symbols);
   BodyEmitter emitter(body, trial);
   int column = trial.bind_index("d", sizes.width, 0);
@@ -42,7 +42,7 @@ std::optional<ValuesInPlace> values_in_place(const Graph& body, const common::At
   for (const Expr& offset : emitter.load_offsets()) {
     if (stride_along(offset, column) != 1) return {};
   }
-  return ValuesInPlace{id, cat("in", attr<common::InputAttr>(input).position), has_halves};
+  return ValuesInPlace{id, cat("in", attr<common::InputAttr>(input).position), input.dtype};
 }
 
 Expr value_offset(const ValuesInPlace& values, const Graph& body, const AttentionOperands& operands,

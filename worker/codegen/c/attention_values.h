@@ -13,8 +13,8 @@ namespace worker {
 // The values as an input whose columns are contiguous.
 struct ValuesInPlace {
   common::NodeId input = 0;
-  std::string pointer;      // C
-  bool has_halves = false;  // bfloat16, where the product is float32
+  std::string pointer;                             // C
+  common::DType stored = common::DType::kFloat32;  // the product's, or a half type
 };
 
 // Empty where they must be packed. The batch of `operands` is not set yet.

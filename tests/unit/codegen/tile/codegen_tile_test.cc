@@ -108,20 +108,22 @@ TEST(CodegenTile, PanelsAreReadInPlace) {
   batch.check_all(3e-4);
 }
 
-// Panels of bfloat16 are made wider as they are read.
+// Panels of half types are made wider as they are read.
 TEST(CodegenTile, PanelsOfHalvesAreReadInPlace) {
   if (runs_on_gpu()) GTEST_SKIP() << "threads of a GPU share all that they read";
   Random random(35);
   KernelBatch batch;
   const int64_t lanes = batch.lanes(DType::kFloat32);
-  for (int64_t width : {lanes, 2 * lanes}) {
-    add_panels(batch, random, DType::kFloat32, {300}, {96}, width, {}, DType::kBfloat16);
-    add_panels(batch, random, DType::kFloat32, {1500}, {3 * lanes}, width, {}, DType::kBfloat16);
-    add_panels(batch, random, DType::kFloat32, {3, 20}, {5, 32}, width, {}, DType::kBfloat16);
+  for (DType half : {DType::kBfloat16, DType::kFloat16}) {
+    for (int64_t width : {lanes, 2 * lanes}) {
+      add_panels(batch, random, DType::kFloat32, {300}, {96}, width, {}, half);
+      add_panels(batch, random, DType::kFloat32, {800}, {3 * lanes}, width, {}, half);
+      add_panels(batch, random, DType::kFloat32, {3, 20}, {5, 32}, width, {}, half);
+    }
+    // Parts of panels.
+    add_panels(batch, random, DType::kFloat32, {300}, {50}, lanes, {}, half);
+    add_panels(batch, random, DType::kFloat32, {800}, {7}, lanes, {}, half);
   }
-  // Parts of panels.
-  add_panels(batch, random, DType::kFloat32, {300}, {50}, lanes, {}, DType::kBfloat16);
-  add_panels(batch, random, DType::kFloat32, {1500}, {7}, lanes, {}, DType::kBfloat16);
   batch.compile();
   for (size_t k = 0; k < batch.size(); ++k) {
     EXPECT_EQ(batch.at(k).source.text.find("packed"), std::string::npos) << k;

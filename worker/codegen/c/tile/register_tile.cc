@@ -132,8 +132,9 @@ class RegisterTile {
   // and `panel_k`, beyond the columns'.
   void multiply(std::string_view k, std::string_view panel_k, bool half) {
     int64_t vectors = t_.nr / layout_.lanes;
-    const std::string load = widens_columns_ ? cat("lf_widen", layout_.lanes, "_bf16")
-                                             : cat("*(const ", steps_.vector, "*)");
+    const std::string load = widened_columns_ ? cat("lf_widen", layout_.lanes, "_",
+                                                    common::dtype_name(*widened_columns_))
+                                              : cat("*(const ", steps_.vector, "*)");
     for (int64_t v = 0; v < vectors; ++v) {
       std::string from = layout_.column_step
                              ? cat("column", v, " + ", panel_k, " * ", *layout_.column_step)
@@ -206,7 +207,7 @@ class RegisterTile {
     if (steps_.has_pairs()) element = cat("(const lf_bf16_pair*)(", element, ")");
     const DType dtype = code_.product.body().inputs[static_cast<size_t>(read->input)].dtype;
     const bool is_wider = dtype != steps_.dtype;
-    if (side == Side::kRight) widens_columns_ = is_wider;
+    if (side == Side::kRight && is_wider) widened_columns_ = dtype;
     writer_.line(cat("const ", is_wider ? common::c_storage_type(dtype) : layout_.step_type(),
                      "* restrict const ", name, " = ", element, " + ", further, ";"));
   }
@@ -225,7 +226,7 @@ class RegisterTile {
   const common::RegisterTiling& t_;
   CodeWriter& writer_;
   BodyEmitter& emitter_;
-  bool widens_columns_ = false;  // columns are bfloat16 in place
+  std::optional<common::DType> widened_columns_;  // the half type of columns in place
 };
 
 }  // namespace
