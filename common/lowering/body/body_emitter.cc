@@ -86,13 +86,22 @@ CodeValue BodyEmitter::declare(int level, DType dtype, std::string_view expressi
   return w_.declare(level, c_value_type(dtype), "v", expression, work);
 }
 
-// Of neighbours in a few cache lines' distance, one line holds several.
+// Of a step whose line has left the caches, beside one whose line is there.
+constexpr double kPageJump = 10;
+
+// Of neighbours in a few cache lines' distance, one line holds several. Lines whole pages of 4 KiB
+// apart belong to one set of the cache, which holds a dozen: of more none is there any longer when
+// the next of its elements is asked for (256 channels of images of 64 x 64 places, float32, took
+// 2.5 ns an element where other strides take 0.23).
 StepWork BodyEmitter::access_work(const Expr& offset, int level) const {
-  constexpr int64_t kNear = 16;
+  constexpr int64_t kNear = 16, kPage = 1024, kWays = 16;
   constexpr double kNearJump = 0.5;
-  const int64_t stride = std::abs(stride_along(offset, w_.loop_index(level)));
+  const int loop = w_.loop_index(level);
+  const int64_t stride = std::abs(stride_along(offset, loop));
   if (stride <= 1) return kSimpleStep;
-  return {.jumps = stride < kNear ? kNearJump : 1};
+  if (stride < kNear) return {.jumps = kNearJump};
+  const bool is_page = stride != INT32_MAX && stride % kPage == 0;
+  return {.jumps = is_page && w_.bounds().upper(Expr::index(loop)) >= kWays ? kPageJump : 1};
 }
 
 int BodyEmitter::safe_level(const Indices& indices, const Shape& shape) {
@@ -246,7 +255,7 @@ CodeValue BodyEmitter::load(const StoredNode& stored, DType dtype, const Indices
     team_->note_access(offset, size, size, false, level);
   }
   return declare(level, dtype, cat(stored.pointer, "[", w_.text(offset), "]"),
-                 access_work(offset, level));
+                 turns_.is_far(offset) ? StepWork{.jumps = kPageJump} : access_work(offset, level));
 }
 
 CodeValue BodyEmitter::constant(const Node& node, const Indices& indices) {

@@ -31,6 +31,8 @@ class NestAdvisor {
     loops_ = std::move(indices);
     advice_ = {};
   }
+  // The innermost loop goes on as another, whose advice is added.
+  void set_innermost(int index) { loops_.back() = index; }
   const NestAdvice& advice() const { return advice_; }
 
   // A load at `offset`, in elements.

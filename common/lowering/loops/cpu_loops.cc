@@ -1,5 +1,6 @@
 #include "common/lowering/loops/cpu_loops.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "common/base/cat.h"
@@ -8,6 +9,7 @@
 #include "common/lowering/body/contraction.h"
 #include "common/lowering/body/plain_read.h"
 #include "common/lowering/body/unit_loop.h"
+#include "common/lowering/loops/loop_cuts.h"
 #include "common/lowering/text/c_text.h"
 
 namespace common {
@@ -77,8 +79,13 @@ Result<FunctionBody> CpuLoops::run() {
     indices.pop_back();
     open_block(extents.back(), block->width, begin);
   }
-  open_nest(extents, nest_.grid, block, nest_.blocks_in_grid, "", indices);
-  if (single()) {
+  const bool may_be_cut = !block && nest_.grid < extents.size();
+  const std::vector<Part> parts = may_be_cut ? this->parts() : std::vector<Part>();
+  const auto inner = extents.end() - (parts.empty() ? 0 : 1);
+  open_nest({extents.begin(), inner}, nest_.grid, block, nest_.blocks_in_grid, "", indices);
+  if (!parts.empty()) {
+    emit_parts(parts, indices);
+  } else if (single()) {
     std::vector<int> nest;
     for (const Expr& i : indices) nest.push_back(i.as_var()->id);
     emitter_.nest().set_loops(nest);
@@ -136,30 +143,91 @@ Result<FunctionBody> CpuLoops::run_transposed() {
   turn.v = {-1, writer_.fresh("vb"), writer_.fresh("ve"), extents[outer + 1], -1};
   turn.w = {-1, writer_.fresh("wb"), writer_.fresh("we"), extents[outer], -1};
   open_range(turn.v.begin, turn.v.end, turn.v.extent, block_is_unit, block);
-  open_range(turn.w.begin, turn.w.end, turn.w.extent, false, 0);
+  std::vector<Part> parts = pairs ? std::vector<Part>() : this->parts();
+  // A block is of one part.
+  if (std::ranges::any_of(parts, [](const Part& p) { return p.first % kTurnSide != 0; })) {
+    parts.clear();
+  }
   if (pairs) {
+    open_range(turn.w.begin, turn.w.end, turn.w.extent, false, 0);
     turn_pairs(*pairs, turn, indices);
-  } else {
-    open_square(turn, indices);
-    emit_stores(groups_[0], nest_.groups[0].own, indices, {});
+  } else if (parts.empty()) {
+    emit_square(turn, indices, 0);
+  }
+  for (const Part& part : parts) {
+    writer_.open(true);
+    TurnBlock one = turn;
+    one.v.extent = Expr(part.end - part.first);
+    for (std::string* end : {&one.v.begin, &one.v.end}) {
+      const std::string beyond = writer_.fresh("past");
+      writer_.line(cat("const int64_t ", beyond, " = ", *end, " - ", part.first, ";"));
+      *end = beyond;
+    }
+    emit_square(one, indices, part.first);
+    writer_.set_trips(static_cast<double>(part.end - part.first) /
+                      static_cast<double>(parts.back().end));
+    writer_.close(
+        cat("if (", turn.v.begin, " >= ", part.first, " && ", turn.v.begin, " < ", part.end, ")"));
   }
   advice_.emplace_back();
   while (!open_.empty()) close_loop();
-  emitter_.turns().close();
   return finish(units.close("", whole_ || writer_.holds_loops(0)));
 }
 
-// The square's two loops, whose indices go behind those of the others.
-void CpuLoops::open_square(TurnBlock turn, std::vector<Expr>& indices) {
-  turn.level = writer_.depth();
-  emitter_.turns().open(std::move(turn));
+// The squares of a block of v, whose steps are counted from `first` on: blocks of w, and the
+// square's two loops, whose indices go behind those of the others.
+void CpuLoops::emit_square(const TurnBlock& turn, const std::vector<Expr>& outer, int64_t first) {
+  const size_t around = open_.size();
+  open_range(turn.w.begin, turn.w.end, turn.w.extent, false, 0);
+  TurnBlock block = turn;
+  block.level = writer_.depth();
+  emitter_.turns().open(std::move(block));
   TurnBlock& open = emitter_.turns().block();
+  std::vector<Expr> indices = outer;
   for (TurnBlock::Axis* axis : {&open.w, &open.v}) {
     std::string name = axis == &open.w ? "w" : "v";
     axis->index = writer_.open_loop(name, axis->extent, min(axis->extent, Expr(kTurnSide)));
-    indices.push_back(Expr::index(axis->index));
+    indices.push_back(Expr(axis == &open.v ? first : 0) + Expr::index(axis->index));
     open_.push_back({counting_loop(name, axis->begin, axis->end)});
   }
+  emit_stores(groups_[0], nest_.groups[0].own, indices, {});
+  while (open_.size() > around) close_loop();
+  emitter_.turns().close();
+}
+
+std::vector<CpuLoops::Part> CpuLoops::parts() const {
+  const std::vector<Expr>& extents = nest_.shared.extents;
+  if (!single() || extents.empty() || !extents.back().is_constant()) return {};
+  if (!nest_.groups[0].own.position.empty()) return {};
+  std::vector<NodeId> outputs;
+  for (size_t output : groups_[0].outputs) outputs.push_back(body_.outputs[output].node);
+  const int64_t extent = extents.back().constant();
+  const std::vector<int64_t> cuts = loop_cuts(body_, outputs, nest_.shared.position,
+                                              static_cast<int>(extents.size()) - 1, extent);
+  std::vector<Part> parts;
+  for (int64_t cut : cuts) parts.push_back({parts.empty() ? 0 : parts.back().end, cut});
+  if (!parts.empty()) parts.push_back({parts.back().end, extent});
+  return parts;
+}
+
+// The innermost loop, part by part.
+void CpuLoops::emit_parts(const std::vector<Part>& parts, std::vector<Expr> indices) {
+  const std::string name = cat("i", indices.size());
+  std::vector<int> nest;
+  for (const Expr& i : indices) nest.push_back(i.as_var()->id);
+  nest.push_back(-1);
+  emitter_.nest().set_loops(std::move(nest));
+  for (const Part& part : parts) {
+    const int64_t steps = part.end - part.first;
+    const int index = writer_.open_loop(name, Expr(steps));
+    open_.push_back({counting_loop(name, "0", cat(steps)), false});
+    emitter_.nest().set_innermost(index);
+    indices.push_back(Expr(part.first) + Expr::index(index));
+    emit_stores(groups_[0], nest_.groups[0].own, indices, {});
+    indices.pop_back();
+    close_loop();
+  }
+  advice_.push_back(emitter_.nest().advice());
 }
 
 // One square, of the steps from the block's begin on.

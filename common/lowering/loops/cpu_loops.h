@@ -48,6 +48,14 @@ class CpuLoops {
   };
   using Block = std::optional<AccumulatorBlock>;
   bool single() const { return groups_.size() == 1; }
+  // A part of the innermost loop: steps [first, end).
+  struct Part {
+    int64_t first = 0, end = 0;
+  };
+  // Of the only group's innermost loop; empty where it is not cut.
+  std::vector<Part> parts() const;
+  void emit_parts(const std::vector<Part>& parts, std::vector<Expr> indices);
+  void emit_square(const TurnBlock& turn, const std::vector<Expr>& outer, int64_t first);
   Expr open_loop(const Expr& extent, const std::string& name);
   void close_loop();
   std::string pragma();
@@ -55,7 +63,6 @@ class CpuLoops {
                  bool block_is_open, const std::string& prefix, std::vector<Expr>& indices);
   void open_block(const Expr& extent, int64_t width, const std::string& begin);
   Result<FunctionBody> run_transposed();
-  void open_square(TurnBlock turn, std::vector<Expr>& indices);
   void turn_pairs(const PairSquares& squares, const TurnBlock& block,
                   const std::vector<Expr>& outer);
   void open_range(const std::string& begin, const std::string& end, const Expr& extent,

@@ -25,19 +25,14 @@ Element below_views(const Graph& graph, NodeId id, Indices indices) {
   return {node, std::move(indices)};
 }
 
-// i + c.
-struct Shifted {
-  int index;
-  int64_t by;
-};
-std::optional<Shifted> shifted_index(const Expr& e) {
+}  // namespace
+
+std::optional<ShiftedIndex> shifted_index(const Expr& e) {
   const int64_t shift = e.sum_constant();
   auto var = (e - Expr(shift)).as_var();
   if (!var || var->kind != Var::Kind::kIndex) return std::nullopt;
-  return Shifted{var->id, shift};
+  return ShiftedIndex{var->id, shift};
 }
-
-}  // namespace
 
 std::optional<PositionTest> position_test(const Graph& graph, NodeId condition,
                                           const Indices& indices) {

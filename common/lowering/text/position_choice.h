@@ -20,6 +20,13 @@ struct PositionTest {
 std::optional<PositionTest> position_test(const Graph& graph, NodeId condition,
                                           const Indices& indices);
 
+// index + by.
+struct ShiftedIndex {
+  int index = 0;
+  int64_t by = 0;
+};
+std::optional<ShiftedIndex> shifted_index(const Expr& e);
+
 // Whether computing the value, an element-wise one of few steps, asks where the element lies: by a
 // view that is not valid everywhere, or another choice.
 bool asks_position(const Graph& graph, NodeId value);

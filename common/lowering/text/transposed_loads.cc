@@ -1,5 +1,7 @@
 #include "common/lowering/text/transposed_loads.h"
 
+#include <cstdlib>
+
 #include "common/base/cat.h"
 #include "common/lowering/text/c_text.h"
 
@@ -19,6 +21,13 @@ Expr TransposedLoads::placed(const Expr& offset, int w, int v) const {
            : var.id == block_->v.index ? Expr::index(v)
                                        : Expr::var(var);
   });
+}
+
+bool TransposedLoads::is_far(const Expr& offset) const {
+  constexpr int64_t kFar = 16384;
+  if (!block_) return false;
+  const int64_t stride = std::abs(stride_along(offset, block_->w.index));
+  return stride != INT32_MAX && stride > 0 && stride % kFar == 0;
 }
 
 std::optional<CodeValue> TransposedLoads::load(const std::string& pointer, DType dtype,

@@ -33,6 +33,9 @@ class TransposedLoads {
   TurnBlock& block() { return *block_; }
   void close() { block_.reset(); }
 
+  // Whether the square's rows at `offset` lie a multiple of 64 KiB apart, so that all belong to one
+  // set of each cache, and in as many pages: where they are read row by row nothing comes in time.
+  bool is_far(const Expr& offset) const;
   // The element at `offset` of `pointer`, which may be read in any step of the scope `level`; empty
   // when it does not run along w alone.
   std::optional<CodeValue> load(const std::string& pointer, DType dtype, const Expr& offset,
