@@ -1,7 +1,7 @@
 """Models of the kinds that the compiler's own tests do not hold: recurrent and residual nets, audio, tables.
 
 They tell what a search reaches from nothing on a graph that nobody tuned for
-(docs/measurements/2026-11-23-models-nobody-tuned.md). Weights are random.
+(docs/measurements/models/2026-11-23-models-nobody-tuned.md). Weights are random.
 """
 import torch
 from torch import nn
