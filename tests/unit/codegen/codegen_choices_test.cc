@@ -84,7 +84,7 @@ TEST(CodegenChoices, OnlyTheChosenRowIsRead) {
   for (size_t k = text.find("if ("); k < text.find("buffers"); k = text.find("if (", k + 1))
     ++others;
   EXPECT_EQ(tests - others, kRows - 1) << text.substr(text.find("buffers"));
-  EXPECT_EQ(text.find("?", text.find("buffers")), std::string::npos);
+  EXPECT_EQ(text.find('?', text.find("buffers")), std::string::npos);
   batch.check_all();
 }
 
@@ -113,7 +113,7 @@ TEST(CodegenChoices, PartsOfTheInnermostLoopAreLoops) {
   for (size_t k = 0; k < batch.size(); ++k) {
     const std::string text = own_text(batch.at(k));
     EXPECT_EQ(text.find("if ("), std::string::npos) << text;
-    EXPECT_EQ(text.find("?"), std::string::npos) << text;
+    EXPECT_EQ(text.find('?'), std::string::npos) << text;
   }
   batch.check_all();
 }
@@ -183,7 +183,7 @@ TEST(CodegenChoices, PartsAreTransposedInSquares) {
     for (size_t k = 0; k < batch.size(); ++k) {
       const bool begins_blocks = k < 4;
       const std::string text = own_text(batch.at(k));
-      EXPECT_EQ(text.find("?") == std::string::npos, begins_blocks) << k << "\n" << text;
+      EXPECT_EQ(text.find('?') == std::string::npos, begins_blocks) << k << "\n" << text;
       EXPECT_EQ(text.find("lf_turn_float16(") != std::string::npos, begins_blocks) << k;
     }
   }
