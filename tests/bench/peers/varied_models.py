@@ -458,4 +458,5 @@ class TwoTowers(nn.Module):
 
 @model("two_towers", FLOAT32, "varied")
 def two_towers(dtype):
-    return TwoTowers(), (torch.randint(0, 50000, (64,)), torch.randint(0, 100000, (20000,)))
+    """Each item once: among equal scores any place is right."""
+    return TwoTowers(), (torch.randint(0, 50000, (64,)), torch.randperm(100000)[:20000])
