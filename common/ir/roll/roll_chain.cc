@@ -254,6 +254,8 @@ class Walk {
   // value of their own at the others: a concatenation, as choices between its pieces. As a loop
   // each block would store its piece in the size of the whole, and copy the whole.
   bool concatenates() {
+    // All that is carried goes into the end, which few blocks choose.
+    if (graph_.node(tuples_[kAnchors][0]).op != Op::kSelect) return false;
     const std::vector<int> late = late_places();
     std::vector<char> is_late(roles_.size(), 0);
     for (int place : late) is_late[static_cast<size_t>(place)] = 1;

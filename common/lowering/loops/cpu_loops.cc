@@ -79,8 +79,8 @@ Result<FunctionBody> CpuLoops::run() {
     indices.pop_back();
     open_block(extents.back(), block->width, begin);
   }
-  const bool may_be_cut = !block && nest_.grid < extents.size();
-  const std::vector<Part> parts = may_be_cut ? this->parts() : std::vector<Part>();
+  std::vector<Part> parts;
+  if (!block && nest_.grid < extents.size()) parts = loop_parts();
   const auto inner = extents.end() - (parts.empty() ? 0 : 1);
   open_nest({extents.begin(), inner}, nest_.grid, block, nest_.blocks_in_grid, "", indices);
   if (!parts.empty()) {
@@ -143,11 +143,8 @@ Result<FunctionBody> CpuLoops::run_transposed() {
   turn.v = {-1, writer_.fresh("vb"), writer_.fresh("ve"), extents[outer + 1], -1};
   turn.w = {-1, writer_.fresh("wb"), writer_.fresh("we"), extents[outer], -1};
   open_range(turn.v.begin, turn.v.end, turn.v.extent, block_is_unit, block);
-  std::vector<Part> parts = pairs ? std::vector<Part>() : this->parts();
-  // A block is of one part.
-  if (std::ranges::any_of(parts, [](const Part& p) { return p.first % kTurnSide != 0; })) {
-    parts.clear();
-  }
+  std::vector<Part> parts;
+  if (!pairs) parts = square_parts();
   if (pairs) {
     open_range(turn.w.begin, turn.w.end, turn.w.extent, false, 0);
     turn_pairs(*pairs, turn, indices);
@@ -195,7 +192,7 @@ void CpuLoops::emit_square(const TurnBlock& turn, const std::vector<Expr>& outer
   emitter_.turns().close();
 }
 
-std::vector<CpuLoops::Part> CpuLoops::parts() const {
+std::vector<CpuLoops::Part> CpuLoops::loop_parts() const {
   const std::vector<Expr>& extents = nest_.shared.extents;
   if (!single() || extents.empty() || !extents.back().is_constant()) return {};
   if (!nest_.groups[0].own.position.empty()) return {};
@@ -208,6 +205,12 @@ std::vector<CpuLoops::Part> CpuLoops::parts() const {
   for (int64_t cut : cuts) parts.push_back({parts.empty() ? 0 : parts.back().end, cut});
   if (!parts.empty()) parts.push_back({parts.back().end, extent});
   return parts;
+}
+
+std::vector<CpuLoops::Part> CpuLoops::square_parts() const {
+  std::vector<Part> parts = loop_parts();
+  auto begins_block = [](const Part& part) { return part.first % kTurnSide == 0; };
+  return std::ranges::all_of(parts, begins_block) ? parts : std::vector<Part>();
 }
 
 // The innermost loop, part by part.

@@ -53,7 +53,9 @@ class CpuLoops {
     int64_t first = 0, end = 0;
   };
   // Of the only group's innermost loop; empty where it is not cut.
-  std::vector<Part> parts() const;
+  std::vector<Part> loop_parts() const;
+  // The same of transposed loops, whose blocks are of one part each.
+  std::vector<Part> square_parts() const;
   void emit_parts(const std::vector<Part>& parts, std::vector<Expr> indices);
   void emit_square(const TurnBlock& turn, const std::vector<Expr>& outer, int64_t first);
   Expr open_loop(const Expr& extent, const std::string& name);

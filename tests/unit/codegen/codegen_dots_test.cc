@@ -72,50 +72,49 @@ TEST(CodegenDots, EveryNumberOfFloat16) {
   batch.check_all(0);
 }
 
+void expect_loop(GraphBuilder& b, std::vector<HostTensor> inputs, double slack) {
+  KernelBatch batch;
+  batch.add(Template::kLoops, {}, b.finish(), std::move(inputs));
+  batch.compile();
+  EXPECT_FALSE(calls(batch.at(0), "lf_dot_"));
+  batch.check_all(slack);
+}
+
 // No function multiplies two half types.
 TEST(CodegenDots, TwoHalfTypesAreALoop) {
   Random random(66);
-  KernelBatch batch;
   GraphBuilder b;
   NodeId x = input(b, {96}, DType::kBfloat16);
   b.output(rows_times(b, x, input(b, {9, 96}, DType::kFloat16), 9, 96));
-  batch.add(Template::kLoops, {}, b.finish(),
-            {random_tensor(random, DType::kBfloat16, {96}),
-             random_tensor(random, DType::kFloat16, {9, 96})});
-  batch.compile();
-  EXPECT_FALSE(calls(batch.at(0), "lf_dot_"));
-  batch.check_all(3e-4);
+  expect_loop(b,
+              {random_tensor(random, DType::kBfloat16, {96}),
+               random_tensor(random, DType::kFloat16, {9, 96})},
+              3e-4);
 }
 
 TEST(CodegenDots, FewElementsAreALoop) {
   Random random(62);
-  KernelBatch batch;
   GraphBuilder b;
   NodeId x = input(b, {16}, DType::kFloat32);
   b.output(rows_times(b, x, input(b, {9, 16}, DType::kFloat32), 9, 16));
-  batch.add(Template::kLoops, {}, b.finish(),
-            {random_tensor(random, DType::kFloat32, {16}),
-             random_tensor(random, DType::kFloat32, {9, 16})});
-  batch.compile();
-  EXPECT_FALSE(calls(batch.at(0), "lf_dot_"));
-  batch.check_all();
+  expect_loop(b,
+              {random_tensor(random, DType::kFloat32, {16}),
+               random_tensor(random, DType::kFloat32, {9, 16})},
+              2e-6);
 }
 
 // Neighbours along the sum that are not neighbours in memory.
 TEST(CodegenDots, ColumnsAreALoop) {
   Random random(63);
-  KernelBatch batch;
   GraphBuilder b;
   NodeId x = input(b, {128}, DType::kFloat32);
   NodeId matrix = input(b, {128, 9}, DType::kFloat32);
   NodeId turned = b.view(matrix, view_permute({128, 9}, std::vector<int>{1, 0}));
   b.output(rows_times(b, x, turned, 9, 128));
-  batch.add(Template::kLoops, {}, b.finish(),
-            {random_tensor(random, DType::kFloat32, {128}),
-             random_tensor(random, DType::kFloat32, {128, 9})});
-  batch.compile();
-  EXPECT_FALSE(calls(batch.at(0), "lf_dot_"));
-  batch.check_all(3e-4);
+  expect_loop(b,
+              {random_tensor(random, DType::kFloat32, {128}),
+               random_tensor(random, DType::kFloat32, {128, 9})},
+              3e-4);
 }
 
 // Matrices that follow one another, as those of projections that are computed together.
