@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "clients/cli/access/list_pages.h"
 #include "clients/cli/base/commands.h"
 #include "clients/cli/base/json_fields.h"
 #include "clients/cli/base/report.h"
@@ -19,31 +20,48 @@ struct CancelOptions {
   bool all = false;
 };
 
-std::vector<uint64_t> jobs_of(const FarmCoordinator& coordinator) {
+std::vector<uint64_t> jobs_in(const nlohmann::ordered_json& list) {
   std::vector<uint64_t> jobs;
-  for (const auto& row : coordinator.jobs.value("jobs", nlohmann::ordered_json::array())) {
+  for (const auto& row : list.value("jobs", nlohmann::ordered_json::array())) {
     jobs.push_back(static_cast<uint64_t>(integer_in(row, "job")));
   }
   return jobs;
 }
 
+// The jobs that were listed, none of which goes on. One that has ended since is no error: those
+// that are left are listed again.
+common::Result<std::vector<uint64_t>> cancel_listed(const FarmCoordinator& one) {
+  constexpr int kTries = 10;
+  std::vector<uint64_t> jobs;
+  if (one.client == nullptr) return jobs;
+  jobs = jobs_in(one.jobs);
+  common::Status cancelled = one.client->cancel(jobs);
+  for (int k = 1; k < kTries && !cancelled.ok(); ++k) {
+    if (cancelled.error().code != common::Code::kInvalidInput) break;
+    // It may answer what was asked before, that another one of the jobs is not there.
+    auto list = whole_list(*one.client, common::StatusTopic::kJobs, {"jobs"});
+    cancelled = list.ok() ? one.client->cancel(jobs_in(*list)) : list.error();
+  }
+  if (!cancelled.ok()) return cancelled.error();
+  return jobs;
+}
+
 // At all coordinators at once. The first error is the answer, once all have answered.
 common::Status cancel_all(const std::vector<FarmCoordinator>& coordinators) {
-  std::vector<std::future<common::Status>> answers;
+  using Cancelled = common::Result<std::vector<uint64_t>>;
+  std::vector<std::future<Cancelled>> answers;
   for (const FarmCoordinator& one : coordinators) {
-    answers.push_back(std::async(std::launch::async, [&one] {
-      return one.client == nullptr ? common::Status() : one.client->cancel(jobs_of(one));
-    }));
+    answers.push_back(std::async(std::launch::async, [&one] { return cancel_listed(one); }));
   }
   size_t cancelled = 0;
   common::Status failed;
-  for (size_t k = 0; k < answers.size(); ++k) {
-    common::Status status = answers[k].get();
-    if (!status.ok()) {
-      if (failed.ok()) failed = status;
+  for (std::future<Cancelled>& answer : answers) {
+    Cancelled jobs = answer.get();
+    if (!jobs.ok()) {
+      if (failed.ok()) failed = jobs.error();
       continue;
     }
-    for (uint64_t job : jobs_of(coordinators[k])) {
+    for (uint64_t job : *jobs) {
       std::printf("job %llu is cancelled\n", static_cast<unsigned long long>(job));
       ++cancelled;
     }

@@ -177,7 +177,10 @@ TEST_F(ServiceTeamsTest, ASearchThatUsesUpTheQuotaEndsWithTheBestSoFar) {
   auto first = client(a);
   first->submit(scripted_graph(8), request(1000));
   // The task that is held takes the last millisecond, however fast this machine is.
-  ASSERT_TRUE(converse({first.get(), &worker}, [&] { return worker.tasks.size() > 3; }));
+  // On a busy machine one of those before may have.
+  ASSERT_TRUE(converse({first.get(), &worker}, [&] {
+    return worker.tasks.size() > 3 || first->last<common::PlanReady>() != nullptr;
+  }));
   int64_t since = common::SteadyClock().now_ns();
   ASSERT_TRUE(converse({first.get(), &worker},
                        [&] { return common::SteadyClock().now_ns() - since > 5'000'000; }));

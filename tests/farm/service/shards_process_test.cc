@@ -378,7 +378,7 @@ TEST_F(ShardsCommandsTest, JobsAndCancelAskAllAndSayWhoIsAway) {
   EXPECT_NE(jobs.output.find(cat(of_first[0], ' ')), std::string::npos) << jobs.output;
   EXPECT_EQ(lfarm({"cancel", "999999999"}).code, 4) << "the one that is away may have the job";
   Ran rest = lfarm({"cancel", "--all"});
-  EXPECT_EQ(rest.code, 4);
+  EXPECT_EQ(rest.code, 4) << rest.output;
   EXPECT_TRUE(jobs_of(*first_).empty()) << rest.output;
 }
 

@@ -27,22 +27,23 @@ struct CountedRun {
 TEST(CpuPool, NobodyWorksOnARunThatHasReturned) {
   constexpr int kThreads = 9;
   constexpr size_t kRuns = 20'000;
-  auto runs = std::make_unique<std::array<CountedRun, kRuns>>();
-  {
-    CpuPool pool(kThreads);
-    for (CountedRun& run : *runs) {
-      ASSERT_TRUE(pool.try_run(CountedRun::work, &run));
-      run.is_over.store(true);
+  // On a busy machine all these runs may be over before a helper gets a processor.
+  for (int helped = 0; helped == 0;) {
+    auto runs = std::make_unique<std::array<CountedRun, kRuns>>();
+    {
+      CpuPool pool(kThreads);
+      for (CountedRun& run : *runs) {
+        ASSERT_TRUE(pool.try_run(CountedRun::work, &run));
+        run.is_over.store(true);
+      }
+    }
+    for (const CountedRun& run : *runs) {
+      ASSERT_EQ(run.own.load(), 1);
+      ASSERT_EQ(run.late.load(), 0);
+      ASSERT_LE(run.calls.load(), kThreads);
+      helped += run.calls.load() - 1;
     }
   }
-  int helped = 0;
-  for (const CountedRun& run : *runs) {
-    ASSERT_EQ(run.own.load(), 1);
-    ASSERT_EQ(run.late.load(), 0);
-    ASSERT_LE(run.calls.load(), kThreads);
-    helped += run.calls.load() - 1;
-  }
-  EXPECT_GT(helped, 0);
 }
 
 // A job whose caller goes on until a helper has come, and whose helpers then take their time.
