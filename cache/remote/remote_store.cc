@@ -1,7 +1,6 @@
 #include "cache/remote/remote_store.h"
 
 #include <algorithm>
-#include <unordered_set>
 #include <utility>
 
 #include "common/base/cat.h"
@@ -53,38 +52,17 @@ Error no_such_answer() { return common::corrupt("it gives an answer that was not
 
 // ---- Asking, and leaving alone -----------------------------------------------------------------
 
-// While there is trouble one caller at a time tries, and the others know at once.
-Status RemoteStore::admit(int64_t limit_ms) {
-  std::lock_guard lock(mutex_);
-  if (!health_.trouble.empty()) {
-    int64_t now = common::SteadyClock().now_ns();
-    if (now < retry_ns_) return common::unavailable(health_.trouble);
-    retry_ns_ = now + limit_ms * kNsPerMs;
-  }
-  ++health_.questions;
-  return {};
-}
+RemoteStore::RemoteStore(RemoteOptions options)
+    : options_(std::move(options)),
+      breaker_(cat("the remote store at ", options_.address.text), "plans", options_.retry) {}
 
+// Connections of before the trouble are of no use after it.
 Error RemoteStore::failed(Error error) {
-  std::lock_guard lock(mutex_);
-  if (health_.trouble != error.message) {
-    common::log_warning(cat("the remote store at ", address(), " is not used: ", error.message));
+  {
+    std::lock_guard lock(mutex_);
+    idle_.clear();
   }
-  bool is_new = health_.trouble.empty();
-  backoff_ms_ =
-      is_new ? options_.retry_first_ms : std::min(2 * backoff_ms_, options_.retry_last_ms);
-  retry_ns_ = common::SteadyClock().now_ns() + backoff_ms_ * kNsPerMs;
-  health_.trouble = error.message;
-  ++health_.failures;
-  idle_.clear();
-  return error;
-}
-
-void RemoteStore::succeeded() {
-  std::lock_guard lock(mutex_);
-  if (health_.trouble.empty()) return;
-  health_.trouble.clear();
-  common::log_info(cat("the remote store at ", address(), " is used again"));
+  return breaker_.failed(std::move(error));
 }
 
 std::unique_ptr<RedisConnection> RemoteStore::take_idle() {
@@ -119,7 +97,7 @@ Result<RemoteStore::Replies> RemoteStore::exchange(std::span<const RedisCommand>
 Result<RemoteStore::Replies> RemoteStore::ask(Purpose purpose,
                                               std::span<const RedisCommand> commands,
                                               size_t bytes_max, int64_t limit_ms) {
-  LFARM_RETURN_IF_ERROR(admit(limit_ms));
+  LFARM_RETURN_IF_ERROR(breaker_.admit(limit_ms));
   int64_t deadline_ns = common::SteadyClock().now_ns() + limit_ms * kNsPerMs;
   auto replies = exchange(commands, bytes_max, deadline_ns);
   if (!replies.ok()) return failed(replies.error());
@@ -130,12 +108,10 @@ Result<RemoteStore::Replies> RemoteStore::ask(Purpose purpose,
           ? error != replies->end()
           : purpose == Purpose::kEach && std::all_of(replies->begin(), replies->end(), is_error);
   if (is_refused) return failed(common::unavailable(cat("it refuses this farm: ", error->text)));
-  succeeded();
-  {
-    std::lock_guard lock(mutex_);
-    health_.bytes_out += bytes_of(commands);
-    for (const RedisReply& reply : *replies) health_.bytes_in += reply.text.size();
-  }
+  breaker_.succeeded();
+  size_t bytes_in = 0;
+  for (const RedisReply& reply : *replies) bytes_in += reply.text.size();
+  breaker_.count_bytes(bytes_in, bytes_of(commands));
   if (purpose == Purpose::kWrite) LFARM_RETURN_IF_ERROR(check_writes(*replies));
   return replies;
 }
@@ -151,26 +127,7 @@ Result<RedisReply> RemoteStore::ask(Purpose purpose, const RedisCommand& command
 Status RemoteStore::check_writes(const Replies& replies) {
   auto error = std::find_if(replies.begin(), replies.end(),
                             [](const RedisReply& reply) { return reply.kind == Kind::kError; });
-  std::string why = error == replies.end() ? "" : error->text;
-  std::lock_guard lock(mutex_);
-  if (why != health_.refusing) {
-    health_.refusing = why;
-    std::string store = cat("the remote store at ", address());
-    why.empty() ? common::log_info(cat(store, " takes plans again"))
-                : common::log_warning(cat(store, " takes no plans: ", why));
-  }
-  if (why.empty()) return {};
-  return common::unavailable(cat("it takes no plans: ", why));
-}
-
-bool RemoteStore::rests() const {
-  std::lock_guard lock(mutex_);
-  return !health_.trouble.empty() && common::SteadyClock().now_ns() < retry_ns_;
-}
-
-RemoteHealth RemoteStore::health() const {
-  std::lock_guard lock(mutex_);
-  return health_;
+  return breaker_.note_write(error == replies.end() ? "" : error->text);
 }
 
 // ---- Records -----------------------------------------------------------------------------------
@@ -240,7 +197,7 @@ Status RemoteStore::remove(RemoteRecord record, std::span<const Digest> names) {
   return {};
 }
 
-// ---- Plans and objects -------------------------------------------------------------------------
+// ---- Objects -----------------------------------------------------------------------------------
 
 Result<std::optional<std::vector<std::string>>> RemoteStore::get_objects(
     std::span<const Digest> digests) {
@@ -253,10 +210,7 @@ Result<std::optional<std::vector<std::string>>> RemoteStore::get_objects(
                          ask(Purpose::kRead, commands, kBundleBytesMax, options_.transfer_ms));
   for (size_t i = 0; i < replies.size(); ++i) {
     if (replies[i].kind == Kind::kNil) return std::optional<std::vector<std::string>>();
-    if (common::digest_of(replies[i].text) != digests[i]) {
-      return common::corrupt(
-          cat("the remote store gives other bytes than object ", digests[i].short_hex()));
-    }
+    LFARM_RETURN_IF_ERROR(check_object(digests[i], replies[i].text));
     objects.push_back(std::move(replies[i].text));
   }
   return std::optional(std::move(objects));
@@ -275,12 +229,7 @@ Result<bool> RemoteStore::has_objects(std::span<const Digest> digests) {
 }
 
 Status RemoteStore::put_objects(std::span<const RemoteObject> objects) {
-  size_t bytes = 0;
-  for (const RemoteObject& object : objects) bytes += object.bytes.size();
-  // A reader refuses more.
-  if (bytes > kBundleBytesMax) {
-    return common::unsupported(cat("objects of ", bytes, " bytes are too large to be shared"));
-  }
+  LFARM_RETURN_IF_ERROR(check_size(objects));
   std::vector<std::string> keys;
   for (const RemoteObject& object : objects) keys.push_back(object_name(object.digest));
   std::vector<RedisCommand> questions = for_each_of(keys, "EXISTS");
@@ -297,17 +246,6 @@ Status RemoteStore::put_objects(std::span<const RemoteObject> objects) {
                            ask(Purpose::kWrite, commands, kShortBytesMax, options_.transfer_ms));
   }
   return {};
-}
-
-Status RemoteStore::put_plan(const Digest& name, std::string_view plan,
-                             std::span<const RemoteObject> objects) {
-  size_t bytes = plan.size();
-  for (const RemoteObject& object : objects) bytes += object.bytes.size();
-  if (plan.size() > kRecordBytesMax || bytes > kBundleBytesMax) {
-    return common::unsupported(cat("a plan of ", bytes, " bytes is too large to be shared"));
-  }
-  LFARM_RETURN_IF_ERROR(put_objects(objects));
-  return put(RemoteRecord::kPlan, name, plan);
 }
 
 // ---- Claims ------------------------------------------------------------------------------------

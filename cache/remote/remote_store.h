@@ -3,8 +3,7 @@
 //
 // Nothing that comes from there is believed here, but that objects have their digests: what the
 // bytes mean and who signed them is for the caller to check. A server that is away, slow, full or
-// refuses costs its callers at most one limit, once: then it is left alone for a while, which
-// doubles as long as it does not come back.
+// refuses costs its callers at most one limit, once (CircuitBreaker).
 #pragma once
 
 #include <cstdint>
@@ -17,8 +16,10 @@
 #include <string_view>
 #include <vector>
 
+#include "cache/remote/circuit_breaker.h"
 #include "cache/remote/redis_connection.h"
 #include "cache/remote/remote_address.h"
+#include "cache/remote/remote_objects.h"
 #include "common/base/digest.h"
 #include "common/base/result.h"
 
@@ -29,26 +30,11 @@ struct RemoteOptions {
   std::string password;        // empty: none is given
   int64_t answer_ms = 200;     // until a question is answered
   int64_t transfer_ms = 2000;  // until a plan's objects have come or gone
-  int64_t retry_first_ms = 250;
-  int64_t retry_last_ms = 30'000;
+  RetryTimes retry;
 };
 
 // What lies under a name.
 enum class RemoteRecord : uint8_t { kPlan, kSearch, kRevocations, kNotes, kMeasurements };
-
-struct RemoteHealth {
-  std::string trouble;   // why the server is left alone; empty while it is used
-  std::string refusing;  // why it takes nothing new, such as that it is full; empty while it does
-  uint64_t questions = 0;
-  uint64_t failures = 0;  // of questions that were asked
-  uint64_t bytes_in = 0, bytes_out = 0;
-};
-
-// A blob of the shared store; the bytes are the caller's.
-struct RemoteObject {
-  common::Digest digest;
-  std::string_view bytes;
-};
 
 // A Lua script, sent once to each server and called by its digest from then on. Thread-safe.
 class RemoteScript {
@@ -67,14 +53,13 @@ class RemoteScript {
 
 // Thread-safe. Every call may wait for the network, by the limits in the options: kUnavailable and
 // kTimedOut say that the server cannot be used now, kCorrupt that it sent what it should not have.
-class RemoteStore {
+class RemoteStore final : public RemoteObjects {
  public:
-  explicit RemoteStore(RemoteOptions options) : options_(std::move(options)) {}
+  explicit RemoteStore(RemoteOptions options);
   RemoteStore(const RemoteStore&) = delete;
   RemoteStore& operator=(const RemoteStore&) = delete;
 
-  // A plan and its objects, a record of another kind.
-  static constexpr size_t kBundleBytesMax = size_t{256} << 20;
+  // Of a record, which is no object.
   static constexpr size_t kRecordBytesMax = size_t{16} << 20;
 
   // Empty when there is none.
@@ -90,16 +75,10 @@ class RemoteStore {
   // All of them, in one exchange.
   common::Status remove(RemoteRecord record, std::span<const common::Digest> names);
 
-  // In the order of their digests, with which they have been compared; empty when one is not there.
   common::Result<std::optional<std::vector<std::string>>> get_objects(
-      std::span<const common::Digest> digests);
-  common::Result<bool> has_objects(std::span<const common::Digest> digests);
-  // Puts the objects that are not there. kUnsupported when they are larger than a reader takes.
-  common::Status put_objects(std::span<const RemoteObject> objects);
-  // Puts the objects, then the plan, so that a reader of the plan finds them, unless the server has
-  // dropped some to make room.
-  common::Status put_plan(const common::Digest& name, std::string_view plan,
-                          std::span<const RemoteObject> objects);
+      std::span<const common::Digest> digests) override;
+  common::Result<bool> has_objects(std::span<const common::Digest> digests) override;
+  common::Status put_objects(std::span<const RemoteObject> objects) override;
 
   // A right that one farm has at a time: `value` says whose, and the server forgets it after `ms`.
   // False when somebody has it. It saves work and guards nothing: a server may lose it any time.
@@ -125,8 +104,8 @@ class RemoteStore {
 
   const std::string& address() const { return options_.address.text; }
   // Whether a question would be refused unasked.
-  bool rests() const;
-  RemoteHealth health() const;
+  bool rests() const { return breaker_.is_open(); }
+  RemoteHealth health() const override { return breaker_.health(); }
 
  private:
   // Errors that a script replies are its caller's matter, and those of some of many records.
@@ -139,20 +118,16 @@ class RemoteStore {
                                      size_t bytes_max);
   common::Result<Replies> exchange(std::span<const RedisCommand> commands, size_t bytes_max,
                                    int64_t deadline_ns);
-  common::Status admit(int64_t limit_ms);
   common::Error failed(common::Error error);
-  void succeeded();
   common::Status check_writes(const Replies& replies);
   std::unique_ptr<RedisConnection> take_idle();
   void give_back(std::unique_ptr<RedisConnection> connection);
 
   static constexpr size_t kIdleMax = 4;
   const RemoteOptions options_;
-  mutable std::mutex mutex_;
+  CircuitBreaker breaker_;
+  std::mutex mutex_;
   std::vector<std::unique_ptr<RedisConnection>> idle_;
-  RemoteHealth health_;
-  int64_t retry_ns_ = 0;    // while there is trouble: when somebody may try again
-  int64_t backoff_ms_ = 0;  // that led to it
 };
 
 }  // namespace cache

@@ -14,6 +14,10 @@ constexpr size_t kSigningFileBytesMax = 4096;
 
 unsigned char* raw(std::byte* p) { return reinterpret_cast<unsigned char*>(p); }
 const unsigned char* raw(const std::byte* p) { return reinterpret_cast<const unsigned char*>(p); }
+const unsigned char* raw(std::string_view text) { return raw(as_bytes(text).data()); }
+
+static_assert(crypto_hash_sha256_BYTES == sizeof(Sha256));
+static_assert(crypto_auth_hmacsha256_BYTES == sizeof(Sha256));
 }  // namespace
 
 PublicKey SigningKey::public_key() const {
@@ -67,6 +71,21 @@ Signature sign(const SigningKey& key, ByteView message) {
 bool signature_is_valid(const PublicKey& key, ByteView message, const Signature& signature) {
   return crypto_sign_verify_detached(raw(signature.data()), raw(message.data()), message.size(),
                                      raw(key.data())) == 0;
+}
+
+Sha256 sha256_of(std::string_view text) {
+  Sha256 hash;
+  crypto_hash_sha256(raw(hash.data()), raw(text), text.size());
+  return hash;
+}
+
+Sha256 hmac_sha256(std::string_view key, std::string_view text) {
+  crypto_auth_hmacsha256_state state;
+  crypto_auth_hmacsha256_init(&state, raw(key), key.size());
+  crypto_auth_hmacsha256_update(&state, raw(text), text.size());
+  Sha256 code;
+  crypto_auth_hmacsha256_final(&state, raw(code.data()));
+  return code;
 }
 
 }  // namespace common

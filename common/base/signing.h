@@ -1,8 +1,10 @@
-// Ed25519 signatures (libsodium).
+// Signatures (libsodium): Ed25519 for what the farm signs, HMAC-SHA256 for protocols that ask for
+// it.
 #pragma once
 
 #include <array>
 #include <string>
+#include <string_view>
 
 #include "common/base/bytes.h"
 #include "common/base/result.h"
@@ -22,5 +24,10 @@ SigningKey make_signing_key();
 Result<SigningKey> load_or_create_signing_key(const std::string& path);
 Signature sign(const SigningKey& key, ByteView message);
 bool signature_is_valid(const PublicKey& key, ByteView message, const Signature& signature);
+
+using Sha256 = std::array<std::byte, 32>;
+Sha256 sha256_of(std::string_view text);
+// RFC 2104; the key may have any length.
+Sha256 hmac_sha256(std::string_view key, std::string_view text);
 
 }  // namespace common

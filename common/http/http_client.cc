@@ -2,17 +2,30 @@
 
 #include <httplib.h>
 
+#include <utility>
+
 #include "common/base/cat.h"
 
 namespace common {
 namespace {
 
-template <class Client>
-httplib::Result send(Client& client, const HttpCall& call) {
-  auto timeout = std::chrono::milliseconds(call.timeout_ms);
-  client.set_connection_timeout(timeout);
-  client.set_read_timeout(timeout);
-  client.set_write_timeout(timeout);
+// A plain or a TLS client, which are one class to httplib but for how they are made.
+std::unique_ptr<httplib::ClientImpl> client_of(const HttpEndpoint& endpoint) {
+  std::unique_ptr<httplib::ClientImpl> client;
+  if (endpoint.tls) {
+    auto secure = std::make_unique<httplib::SSLClient>(endpoint.host, endpoint.port);
+    if (!endpoint.ca_file.empty()) secure->set_ca_cert_path(endpoint.ca_file.c_str());
+    secure->enable_server_certificate_verification(true);
+    client = std::move(secure);
+  } else {
+    client = std::make_unique<httplib::ClientImpl>(endpoint.host, endpoint.port);
+  }
+  client->set_keep_alive(true);
+  client->set_tcp_nodelay(true);
+  return client;
+}
+
+httplib::Request request_of(const HttpCall& call) {
   httplib::Request request;
   request.method = call.method;
   request.path = call.path;
@@ -21,33 +34,55 @@ httplib::Result send(Client& client, const HttpCall& call) {
     request.body = call.body;
     request.set_header("Content-Type", call.content_type);
   }
-  return client.send(request);
+  return request;
 }
 
 }  // namespace
 
-Result<HttpReply> http_call(const HttpEndpoint& endpoint, const HttpCall& call) {
-  auto answered = [&] {
-    if (!endpoint.tls) {
-      httplib::Client client(endpoint.host, endpoint.port);
-      return send(client, call);
-    }
-    httplib::SSLClient client(endpoint.host, endpoint.port);
-    client.set_ca_cert_path(endpoint.ca_file.c_str());
-    client.enable_server_certificate_verification(true);
-    return send(client, call);
-  }();
-  std::string where = cat(endpoint.tls ? "https://" : "http://", endpoint.host, ':', endpoint.port);
+struct HttpConnection::State {
+  HttpEndpoint endpoint;
+  std::unique_ptr<httplib::ClientImpl> client;
+};
+
+HttpConnection::HttpConnection(HttpEndpoint endpoint) : state_(std::make_unique<State>()) {
+  state_->client = client_of(endpoint);
+  state_->endpoint = std::move(endpoint);
+}
+
+HttpConnection::~HttpConnection() = default;
+
+Result<HttpReply> HttpConnection::call(const HttpCall& call) {
+  httplib::ClientImpl& client = *state_->client;
+  auto timeout = std::chrono::milliseconds(call.timeout_ms);
+  client.set_connection_timeout(timeout);
+  client.set_read_timeout(timeout);
+  client.set_write_timeout(timeout);
+  httplib::Request request = request_of(call);
+  std::string body;
+  bool is_too_large = false;
+  request.content_receiver = [&](const char* data, size_t size, uint64_t, uint64_t) {
+    is_too_large = size > call.reply_bytes_max - body.size();
+    if (!is_too_large) body.append(data, size);
+    return !is_too_large;
+  };
+  httplib::Result answered = client.send(request);
+  const HttpEndpoint& endpoint = state_->endpoint;
   if (!answered) {
     bool is_stranger = answered.error() == httplib::Error::SSLServerVerification ||
                        answered.error() == httplib::Error::SSLLoadingCerts;
-    return Error{
-        is_stranger ? Code::kVerification : Code::kUnavailable,
-        cat(call.method, ' ', where, call.path, ": ", httplib::to_string(answered.error()))};
+    std::string why = is_too_large ? cat("more than ", call.reply_bytes_max, " bytes are answered")
+                                   : httplib::to_string(answered.error());
+    return Error{is_stranger ? Code::kVerification : Code::kUnavailable,
+                 cat(call.method, ' ', endpoint.tls ? "https://" : "http://", endpoint.host, ':',
+                     endpoint.port, call.path, ": ", why)};
   }
-  HttpReply reply{answered->status, std::move(answered->body), {}};
+  HttpReply reply{answered->status, std::move(body), {}};
   for (const auto& [name, value] : answered->headers) reply.headers[name] = value;
   return reply;
+}
+
+Result<HttpReply> http_call(const HttpEndpoint& endpoint, const HttpCall& call) {
+  return HttpConnection(endpoint).call(call);
 }
 
 }  // namespace common

@@ -177,6 +177,24 @@ Json as_json(const farm::Demand& demand) {
           {"tasks_waiting", demand.tasks_waiting}};
 }
 
+// Where objects of plans lie apart from them.
+void add_object_store(const SharedTierFacts& facts, std::vector<GaugeFamily>& out) {
+  if (facts.objects_address.empty()) return;
+  const cache::RemoteHealth& health = facts.objects_health;
+  auto number = [](auto value) { return static_cast<double>(value); };
+  out.push_back(gauge("lfarm_object_store_ok",
+                      "0 while the object store is not used or takes nothing",
+                      health.trouble.empty() && health.refusing.empty()));
+  out.push_back(gauge("lfarm_object_store_questions",
+                      "Exchanges with the object store, since the start",
+                      number(health.questions)));
+  out.push_back(gauge("lfarm_object_store_failures", "Exchanges that failed, since the start",
+                      number(health.failures)));
+  out.push_back(by_label(
+      "lfarm_object_store_bytes", "To and from the object store, since the start", "direction",
+      std::map<std::string, uint64_t>{{"in", health.bytes_in}, {"out", health.bytes_out}}));
+}
+
 // The server that holds the shards.
 void add_engine(const cache::RemoteHealth& health, bool is_tended, std::vector<GaugeFamily>& out) {
   auto number = [](auto value) { return static_cast<double>(value); };
@@ -264,6 +282,7 @@ std::string metrics_text(const StatusSources& sources) {
     out.push_back(gauge("lfarm_revocations_age_seconds",
                         "Since other farms' revocations were last read", *age_s));
   }
+  add_object_store(env.shared.facts(), out);
   if (const ShardKeeper* keeper = env.shared.keeper()) {
     add_shards(*keeper, *env.shared.journals(), out);
     add_engine(env.shared.engine_health(), keeper->counts().trouble.empty(), out);

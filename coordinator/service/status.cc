@@ -70,19 +70,26 @@ void put_tenants(Json& json, const StatusSources& sources, const std::string& af
 Json shared_json(const SharedTier& shared) {
   SharedTierFacts facts = shared.facts();
   if (facts.address.empty()) return Json();
-  return Json{{"address", facts.address},
-              {"state", facts.state},
-              {"hits", facts.counts.hits},
-              {"misses", facts.counts.misses},
-              {"late", facts.late},
-              {"offered", facts.counts.offered},
-              {"not_offered", facts.dropped},
-              {"refused", facts.counts.refused},
-              {"revoked", facts.counts.revoked},
-              {"questions", facts.health.questions},
-              {"failures", facts.health.failures},
-              {"bytes_in", facts.health.bytes_in},
-              {"bytes_out", facts.health.bytes_out}};
+  Json json{{"address", facts.address},
+            {"state", facts.state},
+            {"hits", facts.counts.hits},
+            {"misses", facts.counts.misses},
+            {"late", facts.late},
+            {"offered", facts.counts.offered},
+            {"not_offered", facts.dropped},
+            {"refused", facts.counts.refused},
+            {"revoked", facts.counts.revoked},
+            {"questions", facts.health.questions},
+            {"failures", facts.health.failures},
+            {"bytes_in", facts.health.bytes_in},
+            {"bytes_out", facts.health.bytes_out}};
+  if (!facts.objects_address.empty()) {
+    const cache::RemoteHealth& health = facts.objects_health;
+    json["objects"] = {{"address", facts.objects_address}, {"state", facts.objects_state},
+                       {"questions", health.questions},    {"failures", health.failures},
+                       {"bytes_in", health.bytes_in},      {"bytes_out", health.bytes_out}};
+  }
+  return json;
 }
 
 // What a row takes at most: names are printable ASCII, of which a character takes two at most.

@@ -19,6 +19,7 @@
 #include "coordinator/service/inspect/state_command.h"
 #include "coordinator/service/leadership.h"
 #include "coordinator/service/service.h"
+#include "coordinator/service/sharing/object_store_options.h"
 #include "coordinator/service/web/web.h"
 
 namespace coordinator::service {
@@ -137,6 +138,7 @@ void declare_shared(CLI::App& app, SharedTierOptions& shared) {
   add_signing_keys(
       app, "--trust-peer", shared.trusted,
       "the signing key of a farm whose shared plans are taken, too; may be given often");
+  declare_object_store(app, shared.objects);
   app.add_option("--remote-wait-ms", shared.wait_ms,
                  "a request waits for the shared store this long, at most")
       ->check(CLI::Range(1, 60'000));

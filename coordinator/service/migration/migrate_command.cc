@@ -17,6 +17,7 @@
 #include "coordinator/service/inspect/state_command.h"
 #include "coordinator/service/migration/farm_hold.h"
 #include "coordinator/service/migration/migration.h"
+#include "coordinator/service/sharing/object_store_options.h"
 #include "coordinator/service/signing/farm_signer.h"
 
 namespace coordinator::service {
@@ -55,6 +56,7 @@ void declare(CLI::App& app, Arguments& arguments) {
       ->required();
   app.add_option("--remote-password-file", arguments.shared.password_file,
                  "its password, in a file that only its owner may read");
+  declare_object_store(app, arguments.shared.objects);
   app.add_option("--remote-wait-ms", arguments.shared.wait_ms,
                  "for an answer of the engine, at most")
       ->check(CLI::Range(1, 60'000));

@@ -36,7 +36,7 @@ Migration::Migration(const SharedTierSetup& setup, Sharding& sharding, const Far
       hold_(hold),
       store_(store),
       remote_(setup.remote),
-      records_(remote_, &sharding),
+      records_(remote_, setup.objects, &sharding),
       tenants_(store),
       repository_(store, signer, tenants_),
       peers_(remote_, records_, store, repository_, {signer, {}}, setup.options.claim_ms),
@@ -118,7 +118,7 @@ Result<Migration::Fate> Migration::to_engine(const cache::PlanListing& plan) {
   }
   LFARM_ASSIGN_OR_RETURN(auto after, records_.get(place));
   auto taken = after ? decode_owned(*after) : Result<OwnedPlan>(common::corrupt("no plan"));
-  LFARM_ASSIGN_OR_RETURN(bool has_objects, taken.ok() ? remote_.has_objects(taken->plan.objects)
+  LFARM_ASSIGN_OR_RETURN(bool has_objects, taken.ok() ? records_.has_objects(taken->plan.objects)
                                                       : Result<bool>(false));
   if (!taken.ok() || !has_objects || best_ns(*taken) > best_ns(*owned)) {
     return common::corrupt(

@@ -19,8 +19,8 @@ ShardTableOptions table_options(const ShardingOptions& options,
 
 cache::RemoteOptions with_answers_in(cache::RemoteOptions remote, int64_t ms) {
   remote.answer_ms = std::max<int64_t>(1, ms);
-  remote.retry_last_ms = remote.answer_ms;
-  remote.retry_first_ms = std::min(remote.retry_first_ms, remote.retry_last_ms);
+  remote.retry.last_ms = remote.answer_ms;
+  remote.retry.first_ms = std::min(remote.retry.first_ms, remote.retry.last_ms);
   return remote;
 }
 

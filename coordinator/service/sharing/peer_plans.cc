@@ -160,7 +160,7 @@ Result<bool> PeerPlans::bring(const PlanPlace& place) {
   LFARM_ASSIGN_OR_RETURN(auto bytes, records_.get(place));
   if (!bytes) return false;
   LFARM_ASSIGN_OR_RETURN(Opened opened, open(*bytes, place.tenant, place.plan_key, place.machine));
-  LFARM_ASSIGN_OR_RETURN(auto objects, remote_.get_objects(opened.plan.objects));
+  LFARM_ASSIGN_OR_RETURN(auto objects, records_.get_objects(opened.plan.objects));
   if (!objects) return false;
   for (const std::string& object : *objects) {
     LFARM_ASSIGN_OR_RETURN([[maybe_unused]] Digest digest, store_.put_blob(object));
@@ -182,7 +182,7 @@ Result<bool> PeerPlans::bring(const PlanPlace& place) {
 Result<std::string> PeerPlans::recipe_there(const PlanPlace& place) {
   LFARM_ASSIGN_OR_RETURN(auto digest, records_.recipe(place));
   if (!digest) return std::string();
-  LFARM_ASSIGN_OR_RETURN(auto objects, remote_.get_objects({&*digest, 1}));
+  LFARM_ASSIGN_OR_RETURN(auto objects, records_.get_objects({&*digest, 1}));
   if (!objects) return std::string();
   auto recipe = decode_recipe(common::as_bytes(objects->front()));
   auto graph = recipe.ok() ? common::decode_graph(recipe->graph) : recipe.error();
@@ -234,7 +234,7 @@ Status PeerPlans::offer(const PlanPlace& place) {
   if (there) {
     auto opened = open(*there, place.tenant, place.plan_key, place.machine);
     if (opened.ok() && opened->plan.provenance.best_ns <= stored->facts.best_ns) {
-      LFARM_ASSIGN_OR_RETURN(bool is_whole, remote_.has_objects(opened->plan.objects));
+      LFARM_ASSIGN_OR_RETURN(bool is_whole, records_.has_objects(opened->plan.objects));
       LFARM_ASSIGN_OR_RETURN(bool lacks_recipe,
                              lacks_recipe_there(place, *stored, *there, opened->plan.objects));
       if (is_whole && !lacks_recipe) return {};

@@ -59,7 +59,7 @@ Result<std::vector<PlanPlace>> PeerPlans::different(std::vector<KeptPlace> some)
       if (is_alike) objects.insert(objects.end(), kept[k].needs.begin(), kept[k].needs.end());
     }
   }
-  LFARM_ASSIGN_OR_RETURN(bool has_all, remote_.has_objects(objects));
+  LFARM_ASSIGN_OR_RETURN(bool has_all, records_.has_objects(objects));
   if (!has_all) std::move(alike.begin(), alike.end(), std::back_inserter(different));
   return different;
 }

@@ -13,6 +13,17 @@ common::Digest PlanPlace::digest() const { return common::place_of(tenant, plan_
 
 uint32_t PlanPlace::shard() const { return common::shard_of(tenant, graph_hash); }
 
+PlanRecords::PlanRecords(cache::RemoteStore& remote, const std::optional<cache::S3Options>& objects,
+                         Sharding* sharding)
+    : remote_(remote),
+      object_store_(objects ? std::make_unique<cache::S3Objects>(*objects) : nullptr),
+      sharding_(sharding) {}
+
+cache::RemoteObjects& PlanRecords::objects() {
+  if (object_store_) return *object_store_;
+  return remote_;
+}
+
 Result<std::optional<std::string>> PlanRecords::get(const PlanPlace& place) {
   if (sharding_ == nullptr) return remote_.get(RemoteRecord::kPlan, place.digest());
   if (place.graph_hash.is_zero()) return std::optional<std::string>();
@@ -28,11 +39,11 @@ Result<std::vector<std::optional<std::string>>> PlanRecords::get_all(
 common::Status PlanRecords::put(const PlanPlace& place, std::string_view plan,
                                 std::span<const cache::RemoteObject> objects,
                                 const std::optional<common::Digest>& recipe) {
-  if (sharding_ == nullptr) return remote_.put_plan(place.digest(), plan, objects);
   if (plan.size() > cache::RemoteStore::kRecordBytesMax) {
     return common::unsupported("a plan is too large to be shared");
   }
-  LFARM_RETURN_IF_ERROR(remote_.put_objects(objects));
+  LFARM_RETURN_IF_ERROR(this->objects().put_objects(objects));
+  if (sharding_ == nullptr) return remote_.put(RemoteRecord::kPlan, place.digest(), plan);
   std::string hex = recipe ? recipe->hex() : "";
   cache::ShardChange changes[] = {{ShardRecord::kPlan, place.digest(), plan},
                                   {ShardRecord::kRecipe, place.digest(), std::nullopt}};
@@ -45,6 +56,17 @@ Result<std::optional<common::Digest>> PlanRecords::recipe(const PlanPlace& place
   LFARM_ASSIGN_OR_RETURN(
       auto hex, sharding_->engine.read(place.shard(), ShardRecord::kRecipe, place.digest()));
   return hex ? common::Digest::parse(*hex) : std::nullopt;
+}
+
+Result<std::optional<std::vector<std::string>>> PlanRecords::get_objects(
+    std::span<const common::Digest> digests) {
+  LFARM_ASSIGN_OR_RETURN(auto found, objects().get_objects(digests));
+  if (found || !object_store_) return found;
+  return remote_.get_objects(digests);
+}
+
+Result<bool> PlanRecords::has_objects(std::span<const common::Digest> digests) {
+  return objects().has_objects(digests);
 }
 
 }  // namespace coordinator::service

@@ -1,7 +1,9 @@
 // Where a farm's plans lie in the store that it shares: under their places, or, where several
-// coordinators hold shards, in the engine, where only a shard's holder changes them.
+// coordinators hold shards, in the engine, where only a shard's holder changes them. Their objects
+// lie there, too, or in an object store beside it.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -9,6 +11,7 @@
 #include <vector>
 
 #include "cache/remote/remote_store.h"
+#include "cache/s3/s3_objects.h"
 #include "common/base/digest.h"
 #include "common/base/result.h"
 #include "coordinator/service/shards/sharding.h"
@@ -28,9 +31,10 @@ struct PlanPlace {
 // Thread-safe; calls may wait for the network.
 class PlanRecords {
  public:
-  // `sharding`: null where one coordinator serves everything.
-  PlanRecords(cache::RemoteStore& remote, Sharding* sharding)
-      : remote_(remote), sharding_(sharding) {}
+  // `objects`: the object store; empty: objects lie in `remote`. `sharding`: null where one
+  // coordinator serves everything.
+  PlanRecords(cache::RemoteStore& remote, const std::optional<cache::S3Options>& objects,
+              Sharding* sharding);
 
   common::Result<std::optional<std::string>> get(const PlanPlace& place);
   // The same of many of a shard, by their places' digests, in one exchange.
@@ -45,9 +49,20 @@ class PlanRecords {
   common::Result<std::optional<common::Digest>> recipe(const PlanPlace& place);
   bool are_sharded() const { return sharding_ != nullptr; }
 
+  // As in cache::RemoteObjects. Objects that were put before there was an object store are read
+  // where they are.
+  common::Result<std::optional<std::vector<std::string>>> get_objects(
+      std::span<const common::Digest> digests);
+  common::Result<bool> has_objects(std::span<const common::Digest> digests);
+  // The object store; null where there is none.
+  const cache::S3Objects* object_store() const { return object_store_.get(); }
+
  private:
+  cache::RemoteObjects& objects();
+
   cache::RemoteStore& remote_;
-  Sharding* sharding_;
+  const std::unique_ptr<cache::S3Objects> object_store_;
+  Sharding* const sharding_;
 };
 
 }  // namespace coordinator::service

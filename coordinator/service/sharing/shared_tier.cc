@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
+#include <initializer_list>
 #include <thread>
 #include <utility>
 
@@ -39,6 +41,33 @@ Result<std::string> read_password(const std::string& path) {
   return password;
 }
 
+std::string state_of(const cache::RemoteHealth& health, const char* things) {
+  if (!health.trouble.empty()) return cat("not used: ", health.trouble);
+  return health.refusing.empty() ? "ok" : cat("takes no ", things, ": ", health.refusing);
+}
+
+std::string from_environment(const std::string& value, std::initializer_list<const char*> names) {
+  if (!value.empty()) return value;
+  for (const char* name : names) {
+    const char* found = std::getenv(name);
+    if (found != nullptr && *found != '\0') return found;
+  }
+  return "";
+}
+
+// What the options leave open is what the environment of Amazon's tools says.
+Result<cache::S3Options> check_objects(const ObjectStoreOptions& options) {
+  cache::S3Place place{options.address, options.endpoint, options.region, options.ca_file};
+  place.endpoint = from_environment(place.endpoint, {"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"});
+  place.region = from_environment(place.region, {"AWS_REGION", "AWS_DEFAULT_REGION"});
+  cache::S3Options checked;
+  LFARM_ASSIGN_OR_RETURN(checked.address, cache::parse_s3_address(place));
+  checked.credentials_file = options.credentials_file;
+  LFARM_ASSIGN_OR_RETURN([[maybe_unused]] cache::S3Credentials who,
+                         cache::read_s3_credentials(options.credentials_file));
+  return checked;
+}
+
 PeerTrust trust_of(const SharedTierOptions& options, const SharedSigner& signer) {
   PeerTrust trust{signer, options.trusted};
   std::erase(trust.peers, signer->authority());
@@ -50,7 +79,15 @@ PeerTrust trust_of(const SharedTierOptions& options, const SharedSigner& signer)
 Result<SharedTierSetup> check_shared_tier(const SharedTierOptions& options) {
   SharedTierSetup setup;
   setup.options = options;
+  if (options.address.empty() && !options.objects.address.empty()) {
+    return common::invalid_input(cat(options.objects.address,
+                                     " is for objects of plans in a store that farms share; name "
+                                     "that store with --remote"));
+  }
   if (options.address.empty()) return setup;
+  if (!options.objects.address.empty()) {
+    LFARM_ASSIGN_OR_RETURN(setup.objects, check_objects(options.objects));
+  }
   LFARM_ASSIGN_OR_RETURN(setup.remote.address, cache::parse_remote_address(options.address));
   LFARM_ASSIGN_OR_RETURN(setup.remote.password, read_password(options.password_file));
   setup.remote.answer_ms = options.wait_ms;
@@ -62,7 +99,7 @@ SharedTier::Link::Link(const SharedTierSetup& setup, const SharedSigner& signer,
                        cache::Store& store, PlanRepository& plans, Sharding* sharding,
                        const common::Clock& clock)
     : remote(setup.remote),
-      records(remote, sharding),
+      records(remote, setup.objects, sharding),
       peers(remote, records, store, plans, trust_of(setup.options, signer), setup.options.claim_ms),
       notes(remote, store, signer),
       measurements(remote, store, signer),
@@ -355,9 +392,12 @@ SharedTierFacts SharedTier::facts() const {
   facts.counts = link_->peers.counts();
   facts.late = link_->questions.late();
   facts.dropped = dropped_;
-  facts.state = !facts.health.trouble.empty()    ? cat("not used: ", facts.health.trouble)
-                : !facts.health.refusing.empty() ? cat("takes no plans: ", facts.health.refusing)
-                                                 : "ok";
+  facts.state = state_of(facts.health, "plans");
+  if (const cache::S3Objects* objects = link_->records.object_store()) {
+    facts.objects_address = objects->address();
+    facts.objects_health = objects->health();
+    facts.objects_state = state_of(facts.objects_health, "objects");
+  }
   return facts;
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cache/remote/remote_store.h"
+#include "cache/s3/s3_objects.h"
 #include "cache/store/store.h"
 #include "common/base/clock.h"
 #include "coordinator/service/loop/background.h"
@@ -30,15 +31,19 @@ namespace coordinator::service {
 // What the options say, checked.
 struct SharedTierSetup {
   cache::RemoteOptions remote;
+  std::optional<cache::S3Options> objects;  // empty: they lie in the remote store
   SharedTierOptions options;
 };
-// kInvalidInput when the address or the password's file is wrong.
+// kInvalidInput when an address, the password's file or an object store's keys are wrong.
 common::Result<SharedTierSetup> check_shared_tier(const SharedTierOptions& options);
 
 struct SharedTierFacts {
   std::string address;  // empty: farms share nothing with this one
   std::string state;    // "ok", or what is wrong
   cache::RemoteHealth health;
+  std::string objects_address;  // of the object store; empty: there is none
+  std::string objects_state;    // "ok", or what is wrong
+  cache::RemoteHealth objects_health;
   PeerCounts counts;
   uint64_t late = 0;     // requests that went on without an answer
   uint64_t dropped = 0;  // plans that were not offered, because too many waited

@@ -14,6 +14,7 @@
 #include "cache/engine/name_walk.h"
 #include "common/base/cat.h"
 #include "common/base/files.h"
+#include "common/base/secret_file.h"
 #include "common/plan/seal.h"
 #include "common/shard/shard.h"
 #include "coordinator/service/plans/owned_plan.h"
@@ -22,6 +23,7 @@
 #include "coordinator/service/signing/key_signer.h"
 #include "tests/farm/service/redis_server.h"
 #include "tests/unit/clients/sealed_plan.h"
+#include "tests/unit/store/s3_server.h"
 
 namespace coordinator::service {
 namespace {
@@ -65,7 +67,8 @@ PlanPlace place_of(int number) {
 // What of a coordinator has plans and shares them.
 class Coordinator {
  public:
-  Coordinator(const std::string& name, const std::string& address, const common::SigningKey& key)
+  Coordinator(const std::string& name, const std::string& address, const common::SigningKey& key,
+              const std::optional<cache::S3Options>& objects = std::nullopt)
       : folder_(must(common::ScratchDirectory::create(name))),
         store_(must(cache::Store::open(folder_.path(), {}))),
         tenants_(*store_),
@@ -74,7 +77,7 @@ class Coordinator {
         remote_(remote_at(address)),
         sharding_(options(name), remote_at(address), engine_space(key.public_key()),
                   common::Incarnation::draw(), clock_),
-        records_(remote_, &sharding_),
+        records_(remote_, objects, &sharding_),
         peers_(remote_, records_, *store_, plans_, {signer_, {}}, 1'000),
         preparation_(sharding_, peers_, clock_, [](const PeerPlans::News&) {}) {
     for (const char* object : {"object0", "object1"}) must(store_->put_blob(object));
@@ -161,6 +164,35 @@ class PlanComparisonTest : public testing::Test {
   std::optional<RedisServer> redis_;
 };
 
+// With an object store beside the engine.
+class ObjectStoreTest : public PlanComparisonTest {
+ protected:
+  cache::S3Options objects() {
+    std::string file = folder_.path() + "/credentials";
+    if (!common::file_exists(file)) {
+      must(common::create_secret_file(
+          file, "[default]\naws_access_key_id=test-key\naws_secret_access_key=test-secret\n"));
+    }
+    cache::S3Options options;
+    options.address = must(cache::parse_s3_address(
+        {"s3://farm", object_store_.endpoint(), cache::S3Server::kRegion, ""}));
+    options.credentials_file = file;
+    options.answer_ms = options.transfer_ms = 600'000;
+    options.retry = {0, 0};
+    return options;
+  }
+  int64_t objects_in_engine() {
+    return redis_->ask({"EVAL", "return #redis.call('keys', ARGV[1])", "0", "lfarm:1:object:*"})
+        .integer;
+  }
+  // Of a plan that only `from` has had.
+  bool comes_to_another(const std::optional<cache::S3Options>& objects, int number) {
+    Coordinator other("other", redis_->address(), key_, objects);
+    return other.peers().fetch(place_of(number)) && other.best_ns(number) == 1'000;
+  }
+  cache::S3Server object_store_;
+};
+
 TEST_F(PlanComparisonTest, ShardsAreServedBeforeTheirPlansAreCompared) {
   Coordinator one("one", redis_->address(), key_);
   one.keep(0, kPlans, 1'000);
@@ -235,6 +267,49 @@ TEST_F(PlanComparisonTest, PlansOfOtherShardsAreLeft) {
   EXPECT_EQ(pages, (kPlans + 255) / 256);
   EXPECT_EQ(one.best_ns_there(0), 1'000);
   EXPECT_EQ(one.best_ns_there(other), 0);
+}
+
+TEST_F(ObjectStoreTest, ObjectsLieThereAndPlansInTheEngine) {
+  Coordinator one("one", redis_->address(), key_, objects());
+  one.keep(0, 4, 1'000);
+  one.serve([](uint32_t) {});
+  while (one.is_comparing()) one.turn();
+  EXPECT_EQ(one.plans_there(), 4U);
+  EXPECT_EQ(object_store_.objects(), 2U);
+  EXPECT_EQ(objects_in_engine(), 0);
+  EXPECT_TRUE(comes_to_another(objects(), 3));
+  EXPECT_FALSE(comes_to_another(std::nullopt, 3)) << "objects were in the engine, too";
+}
+
+TEST_F(ObjectStoreTest, ObjectsOfBeforeAreReadWhereTheyAreAndBrought) {
+  {
+    Coordinator before("before", redis_->address(), key_);
+    before.keep(0, 4, 1'000);
+    before.serve([](uint32_t) {});
+    while (before.is_comparing()) before.turn();
+  }
+  EXPECT_EQ(objects_in_engine(), 2);
+  EXPECT_TRUE(comes_to_another(objects(), 3));
+  Coordinator after("after", redis_->address(), key_, objects());
+  after.keep(0, 4, 1'000);
+  after.serve([](uint32_t) {});
+  while (after.is_comparing()) after.turn();
+  EXPECT_EQ(object_store_.objects(), 2U);
+}
+
+// The plan is offered again when the store is back, and nobody is given half of it meanwhile.
+TEST_F(ObjectStoreTest, APlanWhoseObjectsAreNotTakenIsNotInTheEngine) {
+  Coordinator one("one", redis_->address(), key_, objects());
+  one.keep(0, 1, 1'000);
+  one.serve([](uint32_t) {});
+  object_store_.refuse("PUT", 503, "SlowDown");
+  common::Status offered = one.peers().offer(place_of(0));
+  EXPECT_TRUE(is_away(offered));
+  EXPECT_EQ(one.plans_there(), 0U);
+  object_store_.refuse_no_more();
+  while (one.is_comparing()) one.turn();
+  EXPECT_EQ(one.plans_there(), 1U);
+  EXPECT_EQ(one.best_ns_there(0), 1'000);
 }
 
 }  // namespace

@@ -62,8 +62,8 @@ class HostileServer {
     options.address = *address;
     options.answer_ms = 60'000;
     options.transfer_ms = 60'000;
-    options.retry_first_ms = 0;
-    options.retry_last_ms = 0;
+    options.retry.first_ms = 0;
+    options.retry.last_ms = 0;
     return options;
   }
   int connections() const { return connections_; }
@@ -204,7 +204,7 @@ TEST_F(HostileStoreTest, AServerThatFailedIsLeftAlone) {
   HostileServer server([&](int connection) { self->write(connection, "?"); });
   self = &server;
   RemoteOptions options = server.options();
-  options.retry_first_ms = options.retry_last_ms = 3'600'000;
+  options.retry.first_ms = options.retry.last_ms = 3'600'000;
   RemoteStore store(options);
   for (int i = 0; i < 10; ++i) EXPECT_FALSE(store.get(RemoteRecord::kPlan, kName).ok());
   EXPECT_TRUE(store.rests());

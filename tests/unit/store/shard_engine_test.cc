@@ -43,8 +43,8 @@ RemoteOptions patient(const std::string& address) {
   options.address = *parsed;
   options.answer_ms = 600'000;
   options.transfer_ms = 600'000;
-  options.retry_first_ms = 0;
-  options.retry_last_ms = 0;
+  options.retry.first_ms = 0;
+  options.retry.last_ms = 0;
   return options;
 }
 
