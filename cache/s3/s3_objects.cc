@@ -114,7 +114,7 @@ Result<S3Objects::Replies> S3Objects::exchange(const char* method,
                             options_.address.region, common::wall_clock_ns());
       one.reply_bytes_max = kBundleBytesMax;
       int64_t left_ms = (deadline_ns - common::SteadyClock().now_ns()) / kNsPerMs;
-      one.timeout_ms = std::max<int64_t>(left_ms, 1);
+      one.timeout_ms = one.body_ms_max = std::max<int64_t>(left_ms, 1);
       auto reply =
           left_ms > 0 ? call(one) : common::Error{Code::kTimedOut, "it does not answer in time"};
       if (reply.ok()) {

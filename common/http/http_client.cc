@@ -5,9 +5,12 @@
 #include <utility>
 
 #include "common/base/cat.h"
+#include "common/base/clock.h"
 
 namespace common {
 namespace {
+
+constexpr int64_t kNsPerMs = 1'000'000;
 
 // A plain or a TLS client, which are one class to httplib but for how they are made.
 std::unique_ptr<httplib::ClientImpl> client_of(const HttpEndpoint& endpoint) {
@@ -59,11 +62,14 @@ Result<HttpReply> HttpConnection::call(const HttpCall& call) {
   client.set_write_timeout(timeout);
   httplib::Request request = request_of(call);
   std::string body;
-  bool is_too_large = false;
+  bool is_too_large = false, is_late = false;
+  const int64_t start_ns = SteadyClock().now_ns();
   request.content_receiver = [&](const char* data, size_t size, uint64_t, uint64_t) {
     is_too_large = size > call.reply_bytes_max - body.size();
-    if (!is_too_large) body.append(data, size);
-    return !is_too_large;
+    is_late = (SteadyClock().now_ns() - start_ns) / kNsPerMs > call.body_ms_max;
+    if (is_too_large || is_late) return false;
+    body.append(data, size);
+    return true;
   };
   httplib::Result answered = client.send(request);
   const HttpEndpoint& endpoint = state_->endpoint;
@@ -71,8 +77,11 @@ Result<HttpReply> HttpConnection::call(const HttpCall& call) {
     bool is_stranger = answered.error() == httplib::Error::SSLServerVerification ||
                        answered.error() == httplib::Error::SSLLoadingCerts;
     std::string why = is_too_large ? cat("more than ", call.reply_bytes_max, " bytes are answered")
+                      : is_late    ? cat("its answer takes more than ", call.body_ms_max, " ms")
                                    : httplib::to_string(answered.error());
-    return Error{is_stranger ? Code::kVerification : Code::kUnavailable,
+    return Error{is_stranger ? Code::kVerification
+                 : is_late   ? Code::kTimedOut
+                             : Code::kUnavailable,
                  cat(call.method, ' ', endpoint.tls ? "https://" : "http://", endpoint.host, ':',
                      endpoint.port, call.path, ": ", why)};
   }

@@ -27,7 +27,8 @@ struct HttpCall {
   std::map<std::string, std::string> headers{};
   std::string body{};
   std::string content_type{"application/json"};
-  int64_t timeout_ms = 5'000;  // for connecting, and again for each read and write
+  int64_t timeout_ms = 5'000;       // for connecting, and again for each read and write
+  int64_t body_ms_max = INT64_MAX;  // from the call until the answer's body is there
   size_t reply_bytes_max = size_t{1} << 30;
 };
 
@@ -46,8 +47,8 @@ class HttpConnection {
   HttpConnection(const HttpConnection&) = delete;
   HttpConnection& operator=(const HttpConnection&) = delete;
 
-  // kUnavailable when no answer came, or a larger one than `reply_bytes_max`; kVerification when
-  // the server is not who it should be.
+  // kUnavailable when no answer came, or a larger one than `reply_bytes_max`; kTimedOut when its
+  // body came too slowly; kVerification when the server is not who it should be.
   Result<HttpReply> call(const HttpCall& call);
 
  private:

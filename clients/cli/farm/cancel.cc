@@ -66,7 +66,7 @@ common::Status cancel_all(const std::vector<FarmCoordinator>& coordinators) {
       ++cancelled;
     }
   }
-  LFARM_RETURN_IF_ERROR(failed);
+  if (!failed.ok()) return failed;
   if (cancelled == 0) std::printf("no job runs\n");
   std::fflush(stdout);  // before the line on standard error
   return all_asked(coordinators);

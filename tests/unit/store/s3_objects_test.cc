@@ -266,6 +266,18 @@ TEST_F(S3ObjectsTest, AStoreThatDoesNotAnswerCostsALimit) {
   server_.release();
 }
 
+// Each byte comes in time, and all of them after hours.
+TEST_F(S3ObjectsTest, AStoreThatTricklesCostsALimit) {
+  std::string large(1'000'000, 'x');
+  RemoteObject object{digest_of(large), large};
+  S3Options its = options();
+  ASSERT_TRUE(S3Objects(its).put_objects({&object, 1}).ok());
+  server_.trickle();
+  its.transfer_ms = 1'000;
+  S3Objects store(its);
+  EXPECT_EQ(store.get_objects({&object.digest, 1}).error().code, Code::kTimedOut);
+}
+
 TEST_F(S3ObjectsTest, AStoreThatIsGoneIsAway) {
   make(1);
   S3Server server(1);

@@ -69,6 +69,11 @@ class S3Server {
     is_holding_ = false;
     released_.notify_all();
   }
+  // From now on objects come byte by byte, 50 a second.
+  void trickle() {
+    std::lock_guard lock(mutex_);
+    is_trickling_ = true;
+  }
   // Other bytes under each name.
   void spoil() {
     std::lock_guard lock(mutex_);
@@ -137,7 +142,13 @@ class S3Server {
     }
     auto found = objects_.find(asked.path);
     if (found == objects_.end()) return refuse(reply, {404, "NoSuchKey"});
-    reply.set_content(found->second, "application/octet-stream");
+    if (!is_trickling_) return reply.set_content(found->second, "application/octet-stream");
+    reply.set_content_provider(
+        found->second.size(), "application/octet-stream",
+        [bytes = found->second](size_t offset, size_t, httplib::DataSink& sink) {
+          std::this_thread::sleep_for(std::chrono::milliseconds(20));
+          return sink.write(bytes.data() + offset, 1);
+        });
   }
 
   httplib::Server server_;
@@ -145,7 +156,7 @@ class S3Server {
   std::thread thread_;
   std::mutex mutex_;
   std::condition_variable released_;
-  bool is_holding_ = false;
+  bool is_holding_ = false, is_trickling_ = false;
   S3Credentials who_{"test-key", "test-secret", ""};
   std::map<std::string, std::string> objects_;
   std::map<std::string, Refusal> refusals_;
