@@ -1,8 +1,8 @@
 #include "cache/remote/remote_address.h"
 
-#include <charconv>
-#include <optional>
+#include <utility>
 
+#include "cache/remote/host_port.h"
 #include "common/base/cat.h"
 
 namespace cache {
@@ -17,14 +17,6 @@ constexpr size_t kAddressBytesMax = 512;
 // ZeroMQ's and Redis's paths alike are those of sockaddr_un.
 constexpr size_t kSocketPathMax = 100;
 constexpr int kDatabaseMax = 1'000'000;
-
-std::optional<int> number(std::string_view digits, int min, int max) {
-  int value = 0;
-  auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  if (error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
-  if (value < min || value > max) return std::nullopt;
-  return value;
-}
 
 bool is_plain(std::string_view text) {
   for (char c : text) {
@@ -63,27 +55,15 @@ Result<RemoteAddress> parse_remote_address(std::string_view text) {
     }
   }
   if (size_t slash = rest.find('/'); slash != std::string_view::npos) {
-    auto database = number(rest.substr(slash + 1), 0, kDatabaseMax);
+    auto database = parse_number(rest.substr(slash + 1), 0, kDatabaseMax);
     if (!database) return refuse("the database is no number");
     address.database = *database;
     rest = rest.substr(0, slash);
   }
-  std::string_view port;
-  if (rest.starts_with('[')) {
-    size_t end = rest.find(']');
-    if (end == std::string_view::npos) return refuse("a bracket is not closed");
-    address.host = std::string(rest.substr(1, end - 1));
-    port = rest.substr(end + 1);
-  } else {
-    size_t colon = rest.find(':');
-    address.host = std::string(rest.substr(0, colon));
-    port = colon == std::string_view::npos ? std::string_view() : rest.substr(colon);
-  }
-  if (address.host.empty()) return refuse("the host is missing");
-  if (port.empty()) return address;
-  auto value = port[0] == ':' ? number(port.substr(1), 1, 65535) : std::nullopt;
-  if (!value) return refuse("the port is no number from 1 to 65535");
-  address.port = *value;
+  auto parsed = parse_host_port(rest);
+  if (!parsed.ok()) return refuse(parsed.error().message);
+  address.host = std::move(parsed->host);
+  address.port = parsed->port.value_or(address.port);
   return address;
 }
 

@@ -58,39 +58,23 @@ RemoteStore::RemoteStore(RemoteOptions options)
 
 // Connections of before the trouble are of no use after it.
 Error RemoteStore::failed(Error error) {
-  {
-    std::lock_guard lock(mutex_);
-    idle_.clear();
-  }
+  idle_.clear();
   return breaker_.failed(std::move(error));
-}
-
-std::unique_ptr<RedisConnection> RemoteStore::take_idle() {
-  std::lock_guard lock(mutex_);
-  if (idle_.empty()) return nullptr;
-  auto connection = std::move(idle_.back());
-  idle_.pop_back();
-  return connection;
-}
-
-void RemoteStore::give_back(std::unique_ptr<RedisConnection> connection) {
-  std::lock_guard lock(mutex_);
-  if (idle_.size() < kIdleMax) idle_.push_back(std::move(connection));
 }
 
 // A connection that was idle may have been closed for it, which says nothing about the server.
 Result<RemoteStore::Replies> RemoteStore::exchange(std::span<const RedisCommand> commands,
                                                    size_t bytes_max, int64_t deadline_ns) {
-  if (auto connection = take_idle()) {
+  if (auto connection = idle_.take()) {
     auto replies = connection->ask(commands, bytes_max, deadline_ns);
-    if (replies.ok()) give_back(std::move(connection));
+    if (replies.ok()) idle_.give_back(std::move(connection));
     if (replies.ok() || replies.error().code != Code::kUnavailable) return replies;
   }
   int64_t greeted_ns = common::SteadyClock().now_ns() + options_.answer_ms * kNsPerMs;
   LFARM_ASSIGN_OR_RETURN(auto connection, RedisConnection::open(options_.address, options_.password,
                                                                 std::min(deadline_ns, greeted_ns)));
   LFARM_ASSIGN_OR_RETURN(Replies replies, connection->ask(commands, bytes_max, deadline_ns));
-  give_back(std::move(connection));
+  idle_.give_back(std::move(connection));
   return replies;
 }
 

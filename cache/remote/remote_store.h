@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "cache/remote/circuit_breaker.h"
+#include "cache/remote/idle_connections.h"
 #include "cache/remote/redis_connection.h"
 #include "cache/remote/remote_address.h"
 #include "cache/remote/remote_objects.h"
@@ -120,14 +121,11 @@ class RemoteStore final : public RemoteObjects {
                                    int64_t deadline_ns);
   common::Error failed(common::Error error);
   common::Status check_writes(const Replies& replies);
-  std::unique_ptr<RedisConnection> take_idle();
-  void give_back(std::unique_ptr<RedisConnection> connection);
 
   static constexpr size_t kIdleMax = 4;
   const RemoteOptions options_;
   CircuitBreaker breaker_;
-  std::mutex mutex_;
-  std::vector<std::unique_ptr<RedisConnection>> idle_;
+  IdleConnections<RedisConnection> idle_{kIdleMax};
 };
 
 }  // namespace cache

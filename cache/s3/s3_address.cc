@@ -1,9 +1,9 @@
 #include "cache/s3/s3_address.h"
 
 #include <algorithm>
-#include <charconv>
-#include <optional>
+#include <utility>
 
+#include "cache/remote/host_port.h"
 #include "common/base/cat.h"
 
 namespace cache {
@@ -17,13 +17,13 @@ constexpr std::string_view kScheme = "s3://";
 constexpr std::string_view kLayout = "lfarm/1/object/";
 constexpr size_t kBucketMin = 3, kBucketMax = 63;
 constexpr size_t kPrefixMax = 512;
-constexpr int kPortMax = 65'535;
 
 bool is_letter_or_digit(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-// Of names that are the same in a request's line and in what is signed, whoever encodes them.
+// Whether the name needs no percent-encoding, so that the path that is sent is the one that is
+// signed.
 bool is_plain(std::string_view name, std::string_view others) {
   return std::all_of(name.begin(), name.end(), [&](char c) {
     return is_letter_or_digit(c) || others.find(c) != std::string_view::npos;
@@ -44,23 +44,13 @@ Result<common::HttpEndpoint> parse_endpoint(const std::string& text) {
   }
   rest.remove_prefix(rest.find("//") + 2);
   if (rest.ends_with('/')) rest.remove_suffix(1);
-  server.port = server.tls ? 443 : 80;
-  size_t colon = rest.rfind(':');
-  bool has_port =
-      colon != std::string_view::npos && rest.find(']', colon) == std::string_view::npos;
-  if (has_port) {
-    std::string_view digits = rest.substr(colon + 1);
-    auto [end, error] = std::from_chars(digits.begin(), digits.end(), server.port);
-    bool is_port =
-        error == std::errc() && end == digits.end() && server.port > 0 && server.port <= kPortMax;
-    if (!is_port) return wrong(text, "its port is no number from 1 to 65535");
-    rest = rest.substr(0, colon);
-  }
-  if (rest.starts_with('[') && rest.ends_with(']')) rest = rest.substr(1, rest.size() - 2);
-  if (rest.empty() || !is_plain(rest, ".-:")) {
+  auto parsed = parse_host_port(rest);
+  if (!parsed.ok()) return wrong(text, parsed.error().message);
+  if (!is_plain(parsed->host, ".-:")) {
     return wrong(text, "an endpoint is https://HOST[:PORT], without a path");
   }
-  server.host = std::string(rest);
+  server.host = std::move(parsed->host);
+  server.port = parsed->port.value_or(server.tls ? 443 : 80);
   return server;
 }
 

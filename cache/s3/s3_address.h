@@ -10,12 +10,13 @@
 
 namespace cache {
 
-// What options and environment say.
+// An object store and who asks it, as options name them; none where `address` is empty.
 struct S3Place {
   std::string address;   // "s3://BUCKET[/PREFIX]"
   std::string endpoint;  // "https://HOST[:PORT]" or "http://..."; empty: Amazon's
   std::string region;
   std::string ca_file;  // of who signs the endpoint's certificate; empty: whom the system trusts
+  std::string credentials_file;  // see read_s3_credentials
 };
 
 struct S3Address {

@@ -68,4 +68,14 @@ Result<S3Credentials> read_s3_credentials(const std::string& file) {
       cat(file, " has no aws_access_key_id and aws_secret_access_key in its section [default]"));
 }
 
+S3Place with_environment(S3Place place) {
+  for (const char* name : {"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"}) {
+    if (place.endpoint.empty()) place.endpoint = environment(name);
+  }
+  for (const char* name : {"AWS_REGION", "AWS_DEFAULT_REGION"}) {
+    if (place.region.empty()) place.region = environment(name);
+  }
+  return place;
+}
+
 }  // namespace cache

@@ -67,29 +67,16 @@ S3Objects::S3Objects(S3Options options)
 
 // ---- Asking ------------------------------------------------------------------------------------
 
-std::unique_ptr<HttpConnection> S3Objects::take_idle() {
-  std::lock_guard lock(mutex_);
-  if (idle_.empty()) return nullptr;
-  auto connection = std::move(idle_.back());
-  idle_.pop_back();
-  return connection;
-}
-
-void S3Objects::give_back(std::unique_ptr<HttpConnection> connection) {
-  std::lock_guard lock(mutex_);
-  if (idle_.size() < kConnectionsMax) idle_.push_back(std::move(connection));
-}
-
 // A connection that was idle may have been closed for it, which says nothing about the server.
 Result<HttpReply> S3Objects::call(const HttpCall& call) {
-  if (auto connection = take_idle()) {
+  if (auto connection = idle_.take()) {
     auto reply = connection->call(call);
-    if (reply.ok()) give_back(std::move(connection));
+    if (reply.ok()) idle_.give_back(std::move(connection));
     if (reply.ok() || reply.error().code != Code::kUnavailable) return reply;
   }
   auto connection = std::make_unique<HttpConnection>(options_.address.server);
   LFARM_ASSIGN_OR_RETURN(HttpReply reply, connection->call(call));
-  give_back(std::move(connection));
+  idle_.give_back(std::move(connection));
   return reply;
 }
 

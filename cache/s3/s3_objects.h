@@ -3,11 +3,10 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "cache/remote/idle_connections.h"
 #include "cache/remote/remote_objects.h"
 #include "cache/s3/s3_address.h"
 #include "cache/s3/s3_credentials.h"
@@ -50,14 +49,11 @@ class S3Objects final : public RemoteObjects {
                                    int64_t deadline_ns);
   common::Result<common::HttpReply> call(const common::HttpCall& call);
   common::Result<std::vector<bool>> there(std::span<const common::Digest> digests);
-  std::unique_ptr<common::HttpConnection> take_idle();
-  void give_back(std::unique_ptr<common::HttpConnection> connection);
 
   static constexpr size_t kConnectionsMax = 8;
   const S3Options options_;
   CircuitBreaker breaker_;
-  std::mutex mutex_;
-  std::vector<std::unique_ptr<common::HttpConnection>> idle_;
+  IdleConnections<common::HttpConnection> idle_{kConnectionsMax};
 };
 
 }  // namespace cache

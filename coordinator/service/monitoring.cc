@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <utility>
 
+#include "common/base/cat.h"
 #include "coordinator/farm/demand.h"
 #include "coordinator/service/workers/device_name.h"
 
@@ -12,6 +14,7 @@ namespace coordinator::service {
 namespace {
 
 using Json = nlohmann::ordered_json;
+using common::cat;
 using common::GaugeFamily;
 using common::MetricLabels;
 
@@ -31,12 +34,12 @@ std::vector<farm::Demand> demands_of(const StatusSources& sources) {
   return demands;
 }
 
-GaugeFamily gauge(const char* name, const char* help, double value) {
+GaugeFamily gauge(const std::string& name, const std::string& help, double value) {
   return {name, help, {{{}, value}}};
 }
 
 template <class Count>
-GaugeFamily by_label(const char* name, const char* help, const char* label,
+GaugeFamily by_label(const std::string& name, const std::string& help, const char* label,
                      const std::map<std::string, Count>& values) {
   Samples samples;
   for (const auto& [text, value] : values) {
@@ -177,37 +180,38 @@ Json as_json(const farm::Demand& demand) {
           {"tasks_waiting", demand.tasks_waiting}};
 }
 
+// What a server beside this coordinator was asked. `name`: of its metrics; `server`: in their
+// texts.
+void add_remote(const std::string& name, const std::string& server,
+                const cache::RemoteHealth& health, std::vector<GaugeFamily>& out) {
+  auto number = [](auto value) { return static_cast<double>(value); };
+  out.push_back(gauge(name + "_questions", cat("Questions to ", server, ", since the start"),
+                      number(health.questions)));
+  out.push_back(
+      gauge(name + "_failures", "Questions that failed, since the start", number(health.failures)));
+  out.push_back(by_label(
+      name + "_bytes", cat("To and from ", server, ", since the start"), "direction",
+      std::map<std::string, uint64_t>{{"in", health.bytes_in}, {"out", health.bytes_out}}));
+}
+
+bool is_well(const cache::RemoteHealth& health) {
+  return health.trouble.empty() && health.refusing.empty();
+}
+
 // Where objects of plans lie apart from them.
 void add_object_store(const SharedTierFacts& facts, std::vector<GaugeFamily>& out) {
   if (facts.objects_address.empty()) return;
-  const cache::RemoteHealth& health = facts.objects_health;
-  auto number = [](auto value) { return static_cast<double>(value); };
   out.push_back(gauge("lfarm_object_store_ok",
                       "0 while the object store is not used or takes nothing",
-                      health.trouble.empty() && health.refusing.empty()));
-  out.push_back(gauge("lfarm_object_store_questions",
-                      "Exchanges with the object store, since the start",
-                      number(health.questions)));
-  out.push_back(gauge("lfarm_object_store_failures", "Exchanges that failed, since the start",
-                      number(health.failures)));
-  out.push_back(by_label(
-      "lfarm_object_store_bytes", "To and from the object store, since the start", "direction",
-      std::map<std::string, uint64_t>{{"in", health.bytes_in}, {"out", health.bytes_out}}));
+                      is_well(facts.objects_health)));
+  add_remote("lfarm_object_store", "the object store", facts.objects_health, out);
 }
 
 // The server that holds the shards.
 void add_engine(const cache::RemoteHealth& health, bool is_tended, std::vector<GaugeFamily>& out) {
-  auto number = [](auto value) { return static_cast<double>(value); };
-  bool is_well = is_tended && health.trouble.empty() && health.refusing.empty();
-  out.push_back(
-      gauge("lfarm_engine_ok", "0 while the shards' leases or changes are not taken", is_well));
-  out.push_back(gauge("lfarm_engine_questions", "Questions to the engine, since the start",
-                      number(health.questions)));
-  out.push_back(gauge("lfarm_engine_failures", "Questions that failed, since the start",
-                      number(health.failures)));
-  out.push_back(by_label(
-      "lfarm_engine_bytes", "To and from the engine, since the start", "direction",
-      std::map<std::string, uint64_t>{{"in", health.bytes_in}, {"out", health.bytes_out}}));
+  out.push_back(gauge("lfarm_engine_ok", "0 while the shards' leases or changes are not taken",
+                      is_tended && is_well(health)));
+  add_remote("lfarm_engine", "the engine", health, out);
 }
 
 void add_shards(const ShardKeeper& keeper, const ShardJournals& journals,

@@ -66,6 +66,13 @@ void put_tenants(Json& json, const StatusSources& sources, const std::string& af
   json["next"] = *std::prev(name);
 }
 
+void put_health(Json& json, const cache::RemoteHealth& health) {
+  json["questions"] = health.questions;
+  json["failures"] = health.failures;
+  json["bytes_in"] = health.bytes_in;
+  json["bytes_out"] = health.bytes_out;
+}
+
 // Empty where farms share nothing with this one.
 Json shared_json(const SharedTier& shared) {
   SharedTierFacts facts = shared.facts();
@@ -78,16 +85,11 @@ Json shared_json(const SharedTier& shared) {
             {"offered", facts.counts.offered},
             {"not_offered", facts.dropped},
             {"refused", facts.counts.refused},
-            {"revoked", facts.counts.revoked},
-            {"questions", facts.health.questions},
-            {"failures", facts.health.failures},
-            {"bytes_in", facts.health.bytes_in},
-            {"bytes_out", facts.health.bytes_out}};
+            {"revoked", facts.counts.revoked}};
+  put_health(json, facts.health);
   if (!facts.objects_address.empty()) {
-    const cache::RemoteHealth& health = facts.objects_health;
-    json["objects"] = {{"address", facts.objects_address}, {"state", facts.objects_state},
-                       {"questions", health.questions},    {"failures", health.failures},
-                       {"bytes_in", health.bytes_in},      {"bytes_out", health.bytes_out}};
+    json["objects"] = {{"address", facts.objects_address}, {"state", facts.objects_state}};
+    put_health(json["objects"], facts.objects_health);
   }
   return json;
 }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "cache/s3/s3_address.h"
 #include "common/base/result.h"
 #include "common/base/signing.h"
 #include "common/wire/socket.h"
@@ -23,15 +24,6 @@ using SearchFactory = std::function<common::Result<std::unique_ptr<JobSearch>>(
 // How long a claim to search can hold up other farms at most, whatever theirs say.
 inline constexpr int64_t kClaimMsMax = 60'000;
 
-// An object store for the objects of plans (cache/s3).
-struct ObjectStoreOptions {
-  std::string address;           // "s3://BUCKET[/PREFIX]"; empty: objects lie beside their plans
-  std::string endpoint;          // empty: Amazon's
-  std::string region;            // empty: "us-east-1"
-  std::string credentials_file;  // empty: the environment has the keys
-  std::string ca_file;           // of who signs the endpoint's certificate; empty: the system's
-};
-
 // A store that several farms share (cache/remote).
 struct SharedTierOptions {
   std::string address;        // see cache::parse_remote_address; empty: none
@@ -42,7 +34,7 @@ struct SharedTierOptions {
   int64_t claim_ms = 10'000;        // after which a farm that died holds up nobody's search
   int64_t revocations_ms = 15'000;  // between looks at what other farms have revoked
   int64_t notes_ms = 10'000;        // between notes for the replica that takes over
-  ObjectStoreOptions objects;
+  cache::S3Place objects;           // of plans, in an object store; none: they lie beside the plans
 };
 
 // Several coordinators that serve one farm, each the shards that it holds (coordinator/shards).

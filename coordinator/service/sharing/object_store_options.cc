@@ -4,7 +4,7 @@
 
 namespace coordinator::service {
 
-void declare_object_store(CLI::App& app, ObjectStoreOptions& objects) {
+void declare_object_store(CLI::App& app, cache::S3Place& objects) {
   CLI::Option* store = app.add_option(
       "--objects", objects.address,
       "s3://BUCKET[/PREFIX]: kernels of shared plans lie in this object store, and --remote keeps "

@@ -3,10 +3,10 @@
 
 #include <CLI/App.hpp>
 
-#include "coordinator/service/loop/options.h"
+#include "cache/s3/s3_address.h"
 
 namespace coordinator::service {
 
-void declare_object_store(CLI::App& app, ObjectStoreOptions& objects);
+void declare_object_store(CLI::App& app, cache::S3Place& objects);
 
 }  // namespace coordinator::service

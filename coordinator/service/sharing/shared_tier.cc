@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
-#include <initializer_list>
 #include <thread>
 #include <utility>
 
@@ -46,25 +44,12 @@ std::string state_of(const cache::RemoteHealth& health, const char* things) {
   return health.refusing.empty() ? "ok" : cat("takes no ", things, ": ", health.refusing);
 }
 
-std::string from_environment(const std::string& value, std::initializer_list<const char*> names) {
-  if (!value.empty()) return value;
-  for (const char* name : names) {
-    const char* found = std::getenv(name);
-    if (found != nullptr && *found != '\0') return found;
-  }
-  return "";
-}
-
-// What the options leave open is what the environment of Amazon's tools says.
-Result<cache::S3Options> check_objects(const ObjectStoreOptions& options) {
-  cache::S3Place place{options.address, options.endpoint, options.region, options.ca_file};
-  place.endpoint = from_environment(place.endpoint, {"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"});
-  place.region = from_environment(place.region, {"AWS_REGION", "AWS_DEFAULT_REGION"});
+Result<cache::S3Options> check_objects(const cache::S3Place& place) {
   cache::S3Options checked;
-  LFARM_ASSIGN_OR_RETURN(checked.address, cache::parse_s3_address(place));
-  checked.credentials_file = options.credentials_file;
+  LFARM_ASSIGN_OR_RETURN(checked.address, cache::parse_s3_address(cache::with_environment(place)));
+  checked.credentials_file = place.credentials_file;
   LFARM_ASSIGN_OR_RETURN([[maybe_unused]] cache::S3Credentials who,
-                         cache::read_s3_credentials(options.credentials_file));
+                         cache::read_s3_credentials(place.credentials_file));
   return checked;
 }
 

@@ -14,7 +14,6 @@
 #include "cache/engine/name_walk.h"
 #include "common/base/cat.h"
 #include "common/base/files.h"
-#include "common/base/secret_file.h"
 #include "common/plan/seal.h"
 #include "common/shard/shard.h"
 #include "coordinator/service/plans/owned_plan.h"
@@ -167,20 +166,6 @@ class PlanComparisonTest : public testing::Test {
 // With an object store beside the engine.
 class ObjectStoreTest : public PlanComparisonTest {
  protected:
-  cache::S3Options objects() {
-    std::string file = folder_.path() + "/credentials";
-    if (!common::file_exists(file)) {
-      must(common::create_secret_file(
-          file, "[default]\naws_access_key_id=test-key\naws_secret_access_key=test-secret\n"));
-    }
-    cache::S3Options options;
-    options.address = must(cache::parse_s3_address(
-        {"s3://farm", object_store_.endpoint(), cache::S3Server::kRegion, ""}));
-    options.credentials_file = file;
-    options.answer_ms = options.transfer_ms = 600'000;
-    options.retry = {0, 0};
-    return options;
-  }
   int64_t objects_in_engine() {
     return redis_->ask({"EVAL", "return #redis.call('keys', ARGV[1])", "0", "lfarm:1:object:*"})
         .integer;
@@ -270,14 +255,14 @@ TEST_F(PlanComparisonTest, PlansOfOtherShardsAreLeft) {
 }
 
 TEST_F(ObjectStoreTest, ObjectsLieThereAndPlansInTheEngine) {
-  Coordinator one("one", redis_->address(), key_, objects());
+  Coordinator one("one", redis_->address(), key_, object_store_.options());
   one.keep(0, 4, 1'000);
   one.serve([](uint32_t) {});
   while (one.is_comparing()) one.turn();
   EXPECT_EQ(one.plans_there(), 4U);
   EXPECT_EQ(object_store_.objects(), 2U);
   EXPECT_EQ(objects_in_engine(), 0);
-  EXPECT_TRUE(comes_to_another(objects(), 3));
+  EXPECT_TRUE(comes_to_another(object_store_.options(), 3));
   EXPECT_FALSE(comes_to_another(std::nullopt, 3)) << "objects were in the engine, too";
 }
 
@@ -289,8 +274,8 @@ TEST_F(ObjectStoreTest, ObjectsOfBeforeAreReadWhereTheyAreAndBrought) {
     while (before.is_comparing()) before.turn();
   }
   EXPECT_EQ(objects_in_engine(), 2);
-  EXPECT_TRUE(comes_to_another(objects(), 3));
-  Coordinator after("after", redis_->address(), key_, objects());
+  EXPECT_TRUE(comes_to_another(object_store_.options(), 3));
+  Coordinator after("after", redis_->address(), key_, object_store_.options());
   after.keep(0, 4, 1'000);
   after.serve([](uint32_t) {});
   while (after.is_comparing()) after.turn();
@@ -299,7 +284,7 @@ TEST_F(ObjectStoreTest, ObjectsOfBeforeAreReadWhereTheyAreAndBrought) {
 
 // The plan is offered again when the store is back, and nobody is given half of it meanwhile.
 TEST_F(ObjectStoreTest, APlanWhoseObjectsAreNotTakenIsNotInTheEngine) {
-  Coordinator one("one", redis_->address(), key_, objects());
+  Coordinator one("one", redis_->address(), key_, object_store_.options());
   one.keep(0, 1, 1'000);
   one.serve([](uint32_t) {});
   object_store_.refuse("PUT", 503, "SlowDown");

@@ -126,21 +126,8 @@ TEST_F(S3CredentialsTest, AreRefusedWhereOthersMayReadThemOrTheyAreNotThere) {
 
 // ---- Objects -----------------------------------------------------------------------------------
 
-class S3ObjectsTest : public S3CredentialsTest {
+class S3ObjectsTest : public testing::Test {
  protected:
-  S3Options options(const std::string& address = cat("s3://", S3Server::kBucket)) {
-    S3Options options;
-    options.address =
-        parse_s3_address({address, server_.endpoint(), S3Server::kRegion, ""}).value();
-    options.credentials_file = keys("test-key", "test-secret");
-    options.answer_ms = options.transfer_ms = 600'000;  // a busy machine is no store that is away
-    options.retry = {0, 0};
-    return options;
-  }
-  std::string keys(const std::string& access, const std::string& secret) {
-    return write(
-        cat("[default]\naws_access_key_id=", access, "\naws_secret_access_key=", secret, '\n'));
-  }
   // `count` objects of different sizes, one of them empty.
   void make(int count) {
     for (int k = 0; k < count; ++k) bytes_.push_back(std::string(1'000 * k, static_cast<char>(k)));
@@ -157,7 +144,7 @@ class S3ObjectsTest : public S3CredentialsTest {
 
 TEST_F(S3ObjectsTest, ComeBackInTheOrderOfTheirDigests) {
   make(40);
-  S3Objects store(options());
+  S3Objects store(server_.options());
   EXPECT_FALSE(store.has_objects(digests_).value());
   ASSERT_TRUE(store.put_objects(objects_).ok());
   EXPECT_EQ(server_.objects(), 40U);
@@ -171,7 +158,7 @@ TEST_F(S3ObjectsTest, ComeBackInTheOrderOfTheirDigests) {
 
 TEST_F(S3ObjectsTest, AreSentOnce) {
   make(5);
-  S3Objects store(options());
+  S3Objects store(server_.options());
   ASSERT_TRUE(store.put_objects(objects_).ok());
   ASSERT_TRUE(store.put_objects(objects_).ok());
   EXPECT_EQ(server_.count("PUT"), 5);
@@ -179,7 +166,7 @@ TEST_F(S3ObjectsTest, AreSentOnce) {
 
 TEST_F(S3ObjectsTest, ThatAreNotThereAreNoTrouble) {
   make(3);
-  S3Objects store(options());
+  S3Objects store(server_.options());
   auto got = store.get_objects(digests_);
   ASSERT_TRUE(got.ok()) << got.error().message;
   EXPECT_FALSE(got->has_value());
@@ -189,7 +176,7 @@ TEST_F(S3ObjectsTest, ThatAreNotThereAreNoTrouble) {
 
 TEST_F(S3ObjectsTest, OfOtherBytesAreRefused) {
   make(3);
-  S3Objects store(options());
+  S3Objects store(server_.options());
   ASSERT_TRUE(store.put_objects(objects_).ok());
   server_.spoil();
   EXPECT_EQ(store.get_objects(digests_).error().code, Code::kCorrupt);
@@ -197,7 +184,7 @@ TEST_F(S3ObjectsTest, OfOtherBytesAreRefused) {
 
 TEST_F(S3ObjectsTest, OfABucketThatIsNotThereAreNotTakenForMissing) {
   make(1);
-  S3Objects store(options("s3://another"));
+  S3Objects store(server_.options("s3://another"));
   auto got = store.get_objects(digests_);
   ASSERT_FALSE(got.ok());
   EXPECT_EQ(got.error().code, Code::kUnavailable);
@@ -206,20 +193,20 @@ TEST_F(S3ObjectsTest, OfABucketThatIsNotThereAreNotTakenForMissing) {
 
 TEST_F(S3ObjectsTest, KeysAreReadAnew) {
   make(1);
-  S3Objects store(options());
+  S3Objects store(server_.options());
   server_.change_keys({"new-key", "new-secret", ""});
   auto refused = store.has_objects(digests_);
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code, Code::kUnavailable);
   EXPECT_NE(store.health().trouble.find("403"), std::string::npos) << store.health().trouble;
-  keys("new-key", "new-secret");
+  server_.keep_keys();
   EXPECT_TRUE(store.has_objects(digests_).ok());
   EXPECT_EQ(store.health().trouble, "");
 }
 
 TEST_F(S3ObjectsTest, AreReadWhereNothingMayBeWritten) {
   make(2);
-  S3Objects store(options());
+  S3Objects store(server_.options());
   ASSERT_TRUE(store.put_objects({objects_.data(), 1}).ok());
   server_.refuse("PUT", 403, "AccessDenied");
   common::Status put = store.put_objects(objects_);
@@ -234,7 +221,7 @@ TEST_F(S3ObjectsTest, AreReadWhereNothingMayBeWritten) {
 
 TEST_F(S3ObjectsTest, AStoreThatHasTooMuchToDoIsAway) {
   make(2);
-  S3Objects store(options());
+  S3Objects store(server_.options());
   server_.refuse("", 503, "SlowDown");
   EXPECT_EQ(store.put_objects(objects_).error().code, Code::kUnavailable);
   EXPECT_EQ(store.get_objects(digests_).error().code, Code::kUnavailable);
@@ -247,7 +234,7 @@ TEST_F(S3ObjectsTest, AStoreThatHasTooMuchToDoIsAway) {
 
 TEST_F(S3ObjectsTest, AStoreThatFailedIsLeftAlone) {
   make(1);
-  S3Options patient = options();
+  S3Options patient = server_.options();
   patient.retry = {3'600'000, 3'600'000};
   S3Objects store(patient);
   server_.refuse("", 500, "InternalError");
@@ -258,7 +245,7 @@ TEST_F(S3ObjectsTest, AStoreThatFailedIsLeftAlone) {
 
 TEST_F(S3ObjectsTest, AStoreThatDoesNotAnswerCostsALimit) {
   make(1);
-  S3Options hasty = options();
+  S3Options hasty = server_.options();
   hasty.answer_ms = hasty.transfer_ms = 50;
   S3Objects store(hasty);
   server_.hold();
@@ -270,7 +257,7 @@ TEST_F(S3ObjectsTest, AStoreThatDoesNotAnswerCostsALimit) {
 TEST_F(S3ObjectsTest, AStoreThatTricklesCostsALimit) {
   std::string large(1'000'000, 'x');
   RemoteObject object{digest_of(large), large};
-  S3Options its = options();
+  S3Options its = server_.options();
   ASSERT_TRUE(S3Objects(its).put_objects({&object, 1}).ok());
   server_.trickle();
   its.transfer_ms = 1'000;
@@ -281,9 +268,7 @@ TEST_F(S3ObjectsTest, AStoreThatTricklesCostsALimit) {
 TEST_F(S3ObjectsTest, AStoreThatIsGoneIsAway) {
   make(1);
   S3Server server(1);
-  S3Options its = options();
-  its.address = parse_s3_address({"s3://farm", server.endpoint(), S3Server::kRegion, ""}).value();
-  S3Objects store(its);
+  S3Objects store(server.options());
   ASSERT_TRUE(store.put_objects(objects_).ok());
   server.stop();
   auto got = store.get_objects(digests_);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <httplib.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <condition_variable>
@@ -14,8 +15,12 @@
 #include <string>
 #include <thread>
 
+#include "cache/s3/s3_address.h"
+#include "cache/s3/s3_objects.h"
 #include "cache/s3/s3_signature.h"
 #include "common/base/cat.h"
+#include "common/base/files.h"
+#include "common/base/secret_file.h"
 
 namespace cache {
 
@@ -37,6 +42,7 @@ class S3Server {
     server_.Put(".*", answer);
     port_ = server_.bind_to_any_port("127.0.0.1");
     if (port_ < 0) throw std::runtime_error("no port");
+    keep_keys();
     thread_ = std::thread([this] { server_.listen_after_bind(); });
     while (!server_.is_running()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
@@ -49,6 +55,15 @@ class S3Server {
     if (thread_.joinable()) thread_.join();
   }
   std::string endpoint() const { return common::cat("http://127.0.0.1:", port_); }
+  // For its bucket, or another address there.
+  S3Options options(const std::string& address = common::cat("s3://", kBucket)) const {
+    S3Options options;
+    options.address = parse_s3_address({address, endpoint(), kRegion, "", ""}).value();
+    options.credentials_file = credentials_file();
+    options.answer_ms = options.transfer_ms = 600'000;  // a busy machine is no store that is away
+    options.retry = {0, 0};
+    return options;
+  }
 
   // What is answered in place of the objects, by method; "" for every one.
   void refuse(const std::string& method, int status, const std::string& code) {
@@ -79,9 +94,19 @@ class S3Server {
     std::lock_guard lock(mutex_);
     for (auto& [name, bytes] : objects_) bytes += '!';
   }
+  // Requests are signed with these from now on; options() have those of before until keep_keys().
   void change_keys(const S3Credentials& who) {
     std::lock_guard lock(mutex_);
     who_ = who;
+  }
+  // Writes the file that options() name.
+  void keep_keys() {
+    std::lock_guard lock(mutex_);
+    (void)::unlink(credentials_file().c_str());
+    common::Status kept = common::create_secret_file(
+        credentials_file(), common::cat("[default]\naws_access_key_id=", who_.access_key,
+                                        "\naws_secret_access_key=", who_.secret_key, '\n'));
+    if (!kept.ok()) throw std::runtime_error(kept.error().message);
   }
 
   // Requests of the method so far, those that were refused included.
@@ -123,6 +148,7 @@ class S3Server {
            headers.at("x-amz-content-sha256") == asked.get_header_value("x-amz-content-sha256") &&
            asked.get_header_value("x-amz-security-token") == who_.session_token;
   }
+  std::string credentials_file() const { return folder_.path() + "/credentials"; }
   void handle(const httplib::Request& asked, httplib::Response& reply) {
     std::unique_lock lock(mutex_);
     released_.wait(lock, [this] { return !is_holding_; });
@@ -151,6 +177,7 @@ class S3Server {
         });
   }
 
+  const common::ScratchDirectory folder_ = common::ScratchDirectory::create("s3-keys").value();
   httplib::Server server_;
   int port_ = 0;
   std::thread thread_;
