@@ -54,7 +54,8 @@ lfarm_test(shards LABEL farm
   COMPONENTS coordinator/service coordinator/search clients/runtime/farm cache/engine)
 lfarm_test(migration LABEL farm
   SOURCES service/migration_test.cc
-  COMPONENTS coordinator/service/migration coordinator/service/journal common/process common/wire)
+  COMPONENTS coordinator/service/migration coordinator/service/journal common/process common/wire
+  LIBRARIES PkgConfig::HTTPLIB)
 lfarm_test(shards_process LABEL farm
   SOURCES service/shards_process_test.cc ${service_support}
   COMPONENTS coordinator/service coordinator/search clients/runtime/farm cache/engine common/process

@@ -174,11 +174,10 @@ Result<Migration::Fate> Migration::to_store(uint32_t shard, const Digest& name) 
     if (!is_without) return Fate::kThere;
   }
   bool is_taken = peers_.fetch(place);
-  if (!is_taken && !remote_.health().trouble.empty()) {
-    return common::unavailable(
-        cat(remote_.address(), " does not answer: ", remote_.health().trouble));
+  if (!is_taken) {
+    std::string trouble = records_.trouble();
+    return trouble.empty() ? Result<Fate>(Fate::kRefused) : common::unavailable(trouble);
   }
-  if (!is_taken) return Fate::kRefused;
   LFARM_ASSIGN_OR_RETURN(auto after, store_.get_bundle(name));
   if (after && after->plan.facts.best_ns <= best_ns(*owned)) {
     LFARM_ASSIGN_OR_RETURN(bool is_known, has_recipe(after->plan, *owned));

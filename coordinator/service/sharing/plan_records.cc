@@ -1,5 +1,6 @@
 #include "coordinator/service/sharing/plan_records.h"
 
+#include "common/base/cat.h"
 #include "common/plan/seal.h"
 #include "common/shard/shard.h"
 
@@ -67,6 +68,15 @@ Result<std::optional<std::vector<std::string>>> PlanRecords::get_objects(
 
 Result<bool> PlanRecords::has_objects(std::span<const common::Digest> digests) {
   return objects().has_objects(digests);
+}
+
+std::string PlanRecords::trouble() const {
+  auto trouble_of = [](const auto& server) -> std::string {
+    std::string why = server.health().trouble;
+    return why.empty() ? "" : common::cat(server.address(), " does not answer: ", why);
+  };
+  std::string trouble = trouble_of(remote_);
+  return trouble.empty() && object_store_ ? trouble_of(*object_store_) : trouble;
 }
 
 }  // namespace coordinator::service

@@ -54,6 +54,8 @@ class PlanRecords {
   common::Result<std::optional<std::vector<std::string>>> get_objects(
       std::span<const common::Digest> digests);
   common::Result<bool> has_objects(std::span<const common::Digest> digests);
+  // "ADDRESS does not answer: ..." of the server that is not asked now; empty: both are.
+  std::string trouble() const;
   // The object store; null where there is none.
   const cache::S3Objects* object_store() const { return object_store_.get(); }
 

@@ -28,6 +28,7 @@
 #include "coordinator/service/signing/key_signer.h"
 #include "tests/farm/service/redis_server.h"
 #include "tests/unit/clients/sealed_plan.h"
+#include "tests/unit/store/s3_server.h"
 
 namespace coordinator::service {
 namespace {
@@ -341,6 +342,22 @@ TEST_F(MigrationTest, OneThatWasCutOffGoesOn) {
   EXPECT_EQ(rest.there, 4U);
   EXPECT_EQ(rest.copied, 1U);
   EXPECT_EQ(rest.jobs, 1U);
+}
+
+// Plans whose objects cannot be asked for are there still, and those of the rest would come alone.
+TEST_F(MigrationTest, OneWhoseObjectStoreIsAwayEndsAndGoesOnLater) {
+  cache::S3Server object_store;
+  setup_.objects = object_store.options();
+  for (int k = 0; k < kPlans; ++k) first_->keep(k, 1'000);
+  must(migrate(*first_, true));
+  object_store.refuse("GET", 503, "SlowDown");
+  auto away = migrate(*second_, false);
+  ASSERT_FALSE(away.ok());
+  EXPECT_EQ(away.error().code, common::Code::kUnavailable);
+  EXPECT_NE(away.error().message.find(" does not answer: SlowDown"), std::string::npos)
+      << away.error().message;
+  object_store.refuse_no_more();
+  EXPECT_EQ(must(migrate(*second_, false)).copied, uint64_t{kPlans});
 }
 
 TEST_F(MigrationTest, TheFasterPlanStaysOnBothSides) {
