@@ -162,6 +162,15 @@ void set_common_options(ZmqSocket& socket, std::string_view endpoint) {
   socket.set(ZMQ_IPV6, tcp_host(endpoint).find(':') != std::string_view::npos ? 1 : 0);
 }
 
+// A connection whose reader is late and whose queue is full takes no answers to its probes either,
+// and ends; when room in the queue is noticed only after it has been made anew, libzmq 4.3 aborts
+// the process (https://github.com/zeromq/libzmq/issues/3937). So the queue is not bounded: what a
+// coordinator sends unasked is little, and tasks are bounded by credit.
+void set_connecting_options(ZmqSocket& socket, std::string_view endpoint) {
+  set_common_options(socket, endpoint);
+  if (!starts_with(endpoint, "inproc://")) socket.set(ZMQ_RCVHWM, 0);
+}
+
 Error cannot_listen(const std::string& endpoint, int error) {
   if (error == EADDRINUSE) {
     return invalid_input(
@@ -396,7 +405,7 @@ Result<DealerSocket> DealerSocket::connect(WireContext& context, DealerOptions o
   LFARM_RETURN_IF_ERROR(check_connecting(options.endpoint, options.keys.has_value()));
   auto state = std::make_unique<State>(context.handle(), std::move(options.on_connection));
   ZmqSocket& socket = state->socket;
-  set_common_options(socket, options.endpoint);
+  set_connecting_options(socket, options.endpoint);
   if (options.keys) {
     LFARM_RETURN_IF_ERROR(use_client_keys(socket, *options.keys));
     state->monitor.set_has_keys();

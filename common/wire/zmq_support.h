@@ -140,6 +140,8 @@ inline bool receive_frames(void* socket, size_t max, std::vector<std::shared_ptr
 // ---- What sockets of all kinds begin with, in socket.cc
 
 void set_common_options(ZmqSocket& socket, std::string_view endpoint);
+// Of a socket that connects.
+void set_connecting_options(ZmqSocket& socket, std::string_view endpoint);
 // Of a failed bind, by its error number.
 Error cannot_listen(const std::string& endpoint, int error);
 // The farm's side of CURVE. kInvalidInput when a key is malformed.

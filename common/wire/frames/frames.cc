@@ -131,7 +131,7 @@ Result<FrameDealer> FrameDealer::connect(WireContext& context, const std::string
                                          const std::optional<ClientKeys>& keys) {
   LFARM_RETURN_IF_ERROR(check_connecting(endpoint, keys.has_value()));
   auto state = std::make_unique<State>(context.handle());
-  set_common_options(state->socket, endpoint);
+  set_connecting_options(state->socket, endpoint);
   if (keys) {
     LFARM_RETURN_IF_ERROR(use_client_keys(state->socket, *keys));
     state->monitor.set_has_keys();

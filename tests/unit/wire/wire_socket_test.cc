@@ -176,6 +176,26 @@ TEST(WireSocket, FullQueuesSaySo) {
   EXPECT_EQ(router.send(peers.arrivals[0].peer, Ping{1}), SendOutcome::kSent);
 }
 
+// Such as a session in a debugger. Where the queue of the side that connects is bounded, libzmq
+// ends the connection, and may end the process.
+TEST(WireSocket, APeerThatDoesNotReadIsNotHeldBack) {
+  constexpr int kMessages = 8 * kReceiveQueueMessages;
+  WireContext context;
+  RouterSocket router = must_bind(context, "tcp://127.0.0.1:*");
+  DealerSocket dealer = must_connect(context, router.endpoint());
+  ASSERT_EQ(dealer.send(Ping{0}), SendOutcome::kSent);
+  Peers peers;
+  ASSERT_TRUE(peers.until(&router, nullptr, [&] { return !peers.arrivals.empty(); }));
+  // Together more than the system's buffers take.
+  SharedBytes blob = share(Bytes(size_t{256} << 10));
+  for (int k = 0; k < kMessages; ++k) {
+    ASSERT_EQ(router.send(peers.arrivals[0].peer, Blob{digest_of(blob.bytes)}, blob),
+              SendOutcome::kSent);
+  }
+  EXPECT_TRUE(peers.until(&router, nullptr, [&] { return router.queued_bytes() == 0; }));
+  EXPECT_TRUE(peers.until(nullptr, &dealer, [&] { return peers.packets.size() == kMessages; }));
+}
+
 TEST(WireSocket, BusyPortsAreNamed) {
   WireContext context;
   RouterSocket router = must_bind(context, "tcp://127.0.0.1:*");
