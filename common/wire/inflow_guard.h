@@ -10,9 +10,10 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <mutex>
 #include <thread>
-#include <unordered_map>
+#include <vector>
 
 namespace common {
 
@@ -37,27 +38,28 @@ class InflowGuard {
   void taken(int fd, uint64_t wire_bytes);
   // Connections that were ended here.
   uint64_t ended_count() const { return ended_count_; }
-  // How often all connections have been looked at.
-  uint64_t rounds() const { return rounds_; }
 
  private:
   struct Connection {
     uint64_t socket = 0;  // its inode: a descriptor may have become another's
     uint64_t taken = 0;
+    uint64_t unread = 0;  // when it was last looked at
     int64_t since_ns = 0;
   };
+  using Connections = std::map<int, Connection>;  // by descriptor
   void run();
   void look();
-  uint64_t unread(int fd, Connection& connection, int64_t now_ns) const;
-  void end(int fd, const Connection& connection, uint64_t unread_bytes);
+  std::vector<Connections::iterator> next();
+  static uint64_t unread(int fd, Connection& connection, int64_t now_ns);
+  void end(Connections::iterator connection);
 
   const InflowLimits limits_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::unordered_map<int, Connection> connections_;
+  Connections connections_;
+  int next_quiet_ = 0;  // the descriptor at which the next look begins
   bool stopping_ = false;
   std::atomic<uint64_t> ended_count_{0};
-  std::atomic<uint64_t> rounds_{0};
   std::thread thread_;
 };
 
