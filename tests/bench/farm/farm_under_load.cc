@@ -80,11 +80,13 @@ Result<std::unique_ptr<FarmUnderLoad>> FarmUnderLoad::create(FarmOptions options
   return farm;
 }
 
-// One key for all peers: the handshakes are the same as with many.
+// One key for all peers: the handshakes are the same as with many. Coordinators of one farm have
+// the same two.
 Status FarmUnderLoad::make_keys() {
   LFARM_ASSIGN_OR_RETURN(common::KeyPair server,
                          common::load_or_create_key_pair(options_.state + "/farm.key"));
-  common::KeyPair own = common::make_key_pair();
+  LFARM_ASSIGN_OR_RETURN(common::KeyPair own,
+                         common::load_or_create_key_pair(options_.state + "/client.key"));
   std::string allowed = cat(own.public_key, " ", kLoadTenant, " submit,read,worker,admin\n");
   LFARM_RETURN_IF_ERROR(
       common::write_file_atomic(options_.state + "/allow", common::as_bytes(allowed)));

@@ -37,14 +37,17 @@ common::DealerSocket connect(common::WireContext& context, const FarmUnderLoad& 
 
 }  // namespace
 
-class SimulatedWorkers::Worker {
+// A worker's connection to one coordinator.
+class SimulatedWorkers::Link {
  public:
-  Worker(SimulatedWorkers& all, SimulatedAnswers& answers, common::WireContext& context,
-         const FarmUnderLoad& farm, size_t number)
+  // `device_free_ns`: when the worker's device will have done all that it was given.
+  Link(SimulatedWorkers& all, SimulatedAnswers& answers, common::WireContext& context,
+       const FarmUnderLoad& farm, size_t number, int64_t& device_free_ns)
       : all_(all),
         answers_(answers),
         socket_(connect(context, farm)),
-        name_(cat("worker-", number)) {
+        name_(cat("worker-", number)),
+        device_free_ns_(device_free_ns) {
     say_hello();
   }
 
@@ -152,7 +155,10 @@ class SimulatedWorkers::Worker {
     }
     const SimulatedAnswer& answer = answers_.to(task.payload);
     if (answer.kind == common::TaskKind::kBaseline) ++all_.searches_;
-    if (answer.kind == common::TaskKind::kFinalist) all_.finalist_ns_ = now_ns;
+    if (answer.kind == common::TaskKind::kFinalist) {
+      ++all_.finalists_;
+      all_.finalist_ns_ = now_ns;
+    }
     if (!all_.options_.answers) return;
     device_free_ns_ = std::max(device_free_ns_, now_ns) +
                       static_cast<int64_t>(all_.options_.task_ms * static_cast<double>(kNsPerMs));
@@ -183,12 +189,12 @@ class SimulatedWorkers::Worker {
   SimulatedAnswers& answers_;
   common::DealerSocket socket_;
   const std::string name_;
+  int64_t& device_free_ns_;
   std::string coordinator_;
   bool is_welcome_ = false;
   uint64_t connections_ = 0;
   int64_t heartbeat_ms_ = 1000;
   int64_t next_heartbeat_ns_ = 0;
-  int64_t device_free_ns_ = 0;
   std::set<common::TaskLease> held_;
   std::set<Digest> graphs_;
   std::vector<common::Task> waiting_;  // for their graph
@@ -201,11 +207,15 @@ class SimulatedWorkers::Worker {
 // The workers of one thread.
 class SimulatedWorkers::Crew {
  public:
-  Crew(SimulatedWorkers& all, const FarmUnderLoad& farm, size_t first, size_t count)
-      : all_(all), answers_(all.options_.answers_from) {
+  Crew(SimulatedWorkers& all, const std::vector<const FarmUnderLoad*>& farms, size_t first,
+       size_t count)
+      : all_(all), answers_(all.options_.answers_from), device_free_ns_(count) {
     for (size_t i = 0; i < count; ++i) {
-      workers_.push_back(std::make_unique<Worker>(all, answers_, context_, farm, first + i));
-      poller_.watch(workers_.back()->socket());
+      for (const FarmUnderLoad* farm : farms) {
+        links_.push_back(
+            std::make_unique<Link>(all, answers_, context_, *farm, first + i, device_free_ns_[i]));
+        poller_.watch(links_.back()->socket());
+      }
     }
     poller_.watch_fd(timer_);
   }
@@ -217,9 +227,9 @@ class SimulatedWorkers::Crew {
     common::SteadyClock clock;
     while (!all_.stopping_) {
       int64_t now_ns = clock.now_ns();
-      for (size_t i = 0; i < workers_.size(); ++i) {
-        if (poller_.ready(i)) workers_[i]->receive(now_ns);
-        workers_[i]->tend(now_ns);
+      for (size_t i = 0; i < links_.size(); ++i) {
+        if (poller_.ready(i)) links_[i]->receive(now_ns);
+        links_[i]->tend(now_ns);
       }
       arm_timer();
       if (!poller_.wait(kPollMs).ok()) throw std::runtime_error("cannot wait");
@@ -227,8 +237,8 @@ class SimulatedWorkers::Crew {
   }
 
   void collect(std::vector<double>& turnaround_ms) const {
-    for (const auto& worker : workers_) {
-      auto& samples = worker->turnaround_ms();
+    for (const auto& link : links_) {
+      auto& samples = link->turnaround_ms();
       turnaround_ms.insert(turnaround_ms.end(), samples.begin(), samples.end());
     }
   }
@@ -237,8 +247,8 @@ class SimulatedWorkers::Crew {
   // Results are due at times between the milliseconds that a poller knows.
   void arm_timer() {
     int64_t first_ns = INT64_MAX;
-    for (const auto& worker : workers_) {
-      if (auto due = worker->due_ns()) first_ns = std::min(first_ns, *due);
+    for (const auto& link : links_) {
+      if (auto due = link->due_ns()) first_ns = std::min(first_ns, *due);
     }
     itimerspec when{};
     if (first_ns != INT64_MAX) {
@@ -251,19 +261,21 @@ class SimulatedWorkers::Crew {
   SimulatedWorkers& all_;
   common::WireContext context_;
   SimulatedAnswers answers_;
-  std::vector<std::unique_ptr<Worker>> workers_;
+  std::vector<int64_t> device_free_ns_;  // by worker
+  std::vector<std::unique_ptr<Link>> links_;
   common::Poller poller_;
   // The clock that SteadyClock reads. Setting it anew makes it unreadable.
   const int timer_ = ::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
 };
 
-SimulatedWorkers::SimulatedWorkers(const FarmUnderLoad& farm, const WorkersOptions& options)
-    : options_(options) {
+SimulatedWorkers::SimulatedWorkers(const std::vector<const FarmUnderLoad*>& farms,
+                                   const WorkersOptions& options)
+    : options_(options), links_(options.workers * farms.size()) {
   size_t threads = std::clamp<size_t>(options.threads, 1, std::max<size_t>(options.workers, 1));
-  size_t first = 0;
+  size_t first = 0;  // of this process
   for (size_t t = 0; t < threads; ++t) {
     size_t count = (options.workers - first) / (threads - t);
-    crews_.push_back(std::make_unique<Crew>(*this, farm, first, count));
+    crews_.push_back(std::make_unique<Crew>(*this, farms, options.first + first, count));
     first += count;
   }
   for (auto& crew : crews_) threads_.emplace_back([&crew] { crew->run(); });
@@ -274,7 +286,7 @@ SimulatedWorkers::~SimulatedWorkers() { finish(); }
 bool SimulatedWorkers::wait_until_welcome() const {
   common::SteadyClock clock;
   int64_t end_ns = clock.now_ns() + kWelcomePatienceNs;
-  while (welcomed_ < options_.workers) {
+  while (welcomed_ < links_) {
     if (clock.now_ns() > end_ns) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
@@ -283,6 +295,7 @@ bool SimulatedWorkers::wait_until_welcome() const {
 
 void SimulatedWorkers::count_from_now() {
   tasks_ = answers_ = searches_ = 0;
+  finalists_ = 0;
   first_task_ns_ = finalist_ns_ = 0;
 }
 
@@ -290,7 +303,7 @@ WorkersReport SimulatedWorkers::finish() {
   stopping_ = true;
   for (std::thread& thread : threads_) thread.join();
   threads_.clear();
-  WorkersReport report{tasks_, answers_, searches_, first_task_ns_, finalist_ns_, {}};
+  WorkersReport report{tasks_, answers_, searches_, first_task_ns_, finalists_, finalist_ns_, {}};
   for (const auto& crew : crews_) crew->collect(report.turnaround_ms);
   return report;
 }
