@@ -1,6 +1,7 @@
 // Every operation, dtype and template of the code generator against the reference interpreter.
 #include <cmath>
 #include <functional>
+#include <map>
 
 #include "codegen_testing.h"
 
@@ -85,14 +86,15 @@ TEST(CodegenOps, EveryUnary) {
 
 // Densely, through zero and to where the result is 1, which it must not pass: 1 - y * y is not
 // negative.
-TEST(CodegenOps, ErfAndTanhOverTheirRange) {
+TEST(CodegenOps, ErfTanhAndSigmoidOverTheirRange) {
   constexpr int64_t kCount = 4800;
   KernelBatch batch;
-  for (UnaryOp op : {UnaryOp::kErf, UnaryOp::kTanh}) {
+  for (auto [op, end] : std::map<UnaryOp, double>{
+           {UnaryOp::kErf, 12}, {UnaryOp::kTanh, 12}, {UnaryOp::kSigmoid, 120}}) {
     HostTensor x = HostTensor::zeros(DType::kFloat32, {kCount}).value();
     for (int64_t i = 0; i < kCount; ++i) {
       double place = static_cast<double>(i - kCount / 2) / (kCount / 2);
-      x.set(i, i % 2 == 0 ? 12 * place : std::pow(place, 9));
+      x.set(i, i % 2 == 0 ? end * place : std::pow(place, 9));
     }
     GraphBuilder b;
     NodeId y = b.unary(op, input(b, DType::kFloat32, {kCount}));

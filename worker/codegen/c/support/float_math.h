@@ -1,8 +1,8 @@
 // Elementary functions of float32, without branches and calls, so that loops around them vectorise.
 // They are within 4 ulp of the exact result, erf and tanh within 8.
 //
-// exp: x = n ln 2 + r by an addition that rounds; e^r by a polynomial (Cephes expf); 2^n in two
-// factors, so that results near the ends of the range round once.
+// exp: x = 2 n ln 2 + r by an addition that rounds; e^r by a polynomial; 2^n twice, so that results
+// near the ends of the range round once. expm1: n ln 2 + r, and Cephes' polynomial of expf.
 // log: Cephes logf. sinh by way of expm1. erf and tanh: x P(x^2) / Q(x^2) whose greatest relative
 // error, 2e-8, is least for polynomials of these degrees up to where the result rounds to 1.
 #pragma once
@@ -21,9 +21,20 @@ LF_INLINE float lf_expm1_core(float r) {
 }
 // 2^n for -127 < n < 128, and 0 for -127.
 LF_INLINE float lf_pow2_i(int32_t n) { return lf_f32_bits((uint32_t)(n + 127) << 23); }
-LF_INLINE float lf_scale(float x, int32_t n) {
-  int32_t half = n >> 1;
-  return x * lf_pow2_i(half) * lf_pow2_i(n - half);
+// The same of what this was added to, which rounds it to n and leaves n + 127 in the low bits;
+// infinite for n = 128.
+#define LF_ROUND_TO_POWER 12583039.0f
+LF_INLINE float lf_pow2_rounded(float sum) { return lf_f32_bits(lf_bits_f32(sum) << 23); }
+// e^r for |r| <= ln 2, of relative error 1.5e-8, and 1 for 0.
+LF_INLINE float lf_exp_core(float r) {
+  float p = 1.962974929e-4f;
+  p = p * r + 1.410477795e-3f;
+  p = p * r + 8.335934952e-3f;
+  p = p * r + 4.166122898e-2f;
+  p = p * r + 1.666661799e-1f;
+  p = p * r + 5.000003576e-1f;
+  p = p * r + 1.0f;
+  return p * r + 1.0f;
 }
 #define LF_EXP_SPLIT(x)                                   \
   float shifted = x * 1.44269504088896341f + 12582912.0f; \
@@ -31,21 +42,25 @@ LF_INLINE float lf_scale(float x, int32_t n) {
   float whole = shifted - 12582912.0f;                    \
   float r = x - whole * 0.693359375f;                     \
   r = r - whole * -2.12194440e-4f;
-// A product that underflows takes several times as long as one with 0, which is what both factors
-// of the scale are for masked scores: n is -254.
+// A product that underflows takes several times as long as one with 0, which is what the factors
+// are for masked scores: n is -127.
 LF_INLINE float lf_exp_f32(float x) {
   x = x > 89.0f ? 89.0f : x;
   x = x < -176.0f ? -176.0f : x;
-  LF_EXP_SPLIT(x)
-  return lf_scale(lf_expm1_core(r) + 1.0f, n);
+  float sum = x * 0.72134752044448170f + LF_ROUND_TO_POWER;
+  float n = sum - LF_ROUND_TO_POWER;
+  float r = x - n * 1.38671875f;
+  r = r - n * -4.24388880e-4f;
+  float scale = lf_pow2_rounded(sum);
+  return lf_exp_core(r) * scale * scale;
 }
 LF_INLINE float lf_exp2_f32(float x) {
   x = x > 129.0f ? 129.0f : x;
   x = x < -254.0f ? -254.0f : x;
-  float shifted = x + 12582912.0f;
-  int32_t n = (int32_t)lf_bits_f32(shifted) - 0x4b400000;
-  float r = (x - (shifted - 12582912.0f)) * 0.693147180559945f;
-  return lf_scale(lf_expm1_core(r) + 1.0f, n);
+  float sum = x * 0.5f + LF_ROUND_TO_POWER;
+  float n = sum - LF_ROUND_TO_POWER;
+  float scale = lf_pow2_rounded(sum);
+  return lf_exp_core((x - 2.0f * n) * 0.693147180559945f) * scale * scale;
 }
 LF_INLINE float lf_expm1_f32(float x) {
   float given = x;
@@ -101,7 +116,23 @@ LF_INLINE float lf_log1p_f32(float x) {
   y = ((u == __builtin_inff()) | (u == 0.0f)) ? lf_log_f32(u) : y;
   return x == 0.0f ? x : y;
 }
-LF_INLINE float lf_sigmoid_f32(float x) { return 1.0f / (1.0f + lf_exp_f32(-x)); }
+// 1 / (1 + 2^n e^r), with e^r for |r| <= ln(2) / 2 by a polynomial of relative error 9e-8 that is 1
+// for 0.
+LF_INLINE float lf_sigmoid_f32(float x) {
+  x = x > 88.0f ? 88.0f : x;
+  x = x < -89.0f ? -89.0f : x;
+  float sum = x * -1.44269504088896341f + LF_ROUND_TO_POWER;
+  float n = sum - LF_ROUND_TO_POWER;
+  float r = -x - n * 0.693359375f;
+  r = r - n * -2.12194440e-4f;
+  float p = 8.290272206e-3f;
+  p = p * r + 4.189816117e-2f;
+  p = p * r + 1.666763872e-1f;
+  p = p * r + 4.999914765e-1f;
+  p = p * r + 9.999997020e-1f;
+  p = p * r + 1.0f;
+  return 1.0f / (p * lf_pow2_rounded(sum) + 1.0f);
+}
 LF_INLINE float lf_sinh_f32(float x) {
   float a = __builtin_fabsf(x);
   float t = lf_expm1_f32(a), h = lf_exp_f32(0.5f * a);
