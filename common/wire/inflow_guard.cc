@@ -24,7 +24,7 @@ namespace {
 // 82 bytes, every kConnectionProbeMs.
 constexpr uint64_t kHandshakeBytes = 4096;
 constexpr uint64_t kProbeBytesPerSecond = 20;
-// Connections without unread bytes at which one look looks.
+// Connections without unread bytes that are looked at every kInflowLookMs.
 constexpr size_t kQuietAtOnce = 256;
 
 // 0 where there is none.

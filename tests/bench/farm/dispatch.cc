@@ -139,10 +139,11 @@ int run_dispatch(const std::vector<std::string>& arguments) {
   app.add_option("--task-ms", options.workers.task_ms, "each worker's time for a task")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--tasks", options.tasks, "that the search sends")->check(CLI::Range(3, 1000000));
-  app.add_option("--coordinators", options.coordinators,
-                 "that share the farm over a redis-server, each with a search; workers connect to "
-                 "all (default: 1)")
-      ->check(CLI::Range(1, 16));
+  CLI::Option* coordinators =
+      app.add_option("--coordinators", options.coordinators,
+                     "that share the farm over a redis-server, each with a scripted search; "
+                     "workers connect to all (default: 1)")
+          ->check(CLI::Range(1, 16));
   app.add_option("--slots", options.workers.slots, "tasks that a worker holds at once")
       ->check(CLI::Range(1, 256));
   app.add_option("--threads", options.workers.threads, "that drive the workers");
@@ -159,6 +160,7 @@ int run_dispatch(const std::vector<std::string>& arguments) {
                  "candidates that a real search sends before a result must be known")
       ->check(CLI::Range(uint32_t{1}, common::kInFlightMax));
   app.add_flag("--curve,!--no-curve", options.farm.curve, "transport security (default: on)");
+  coordinators->excludes("--state")->excludes("--real-search");
   return run_guarded("dispatch", app, arguments, [&] { return run(options); });
 }
 

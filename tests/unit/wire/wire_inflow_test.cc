@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <cstring>
 #include <fstream>
+#include <memory>
+#include <vector>
 
 #include "common/base/cat.h"
 #include "common/wire/inflow_guard.h"
@@ -122,6 +124,27 @@ TEST(WireInflow, AMessageThatNeverEndsEndsItsConnection) {
   honest->send(Ping{7});
   EXPECT_TRUE(peers.until(&router, &*honest, [&] { return !peers.arrivals.empty(); }));
   EXPECT_EQ(honest->counters().disconnected, 0u);
+}
+
+// They are looked at in turn.
+TEST(WireInflow, AFloodAmongHundredsOfConnectionsIsEnded) {
+  constexpr size_t kBound = 16 * kMiB, kConnections = 400;
+  WireContext context;
+  RouterSocket router = must_bind(context, kBound, size_t{1} << 30);
+  std::vector<std::unique_ptr<Flooder>> quiet;
+  for (size_t k = 0; k < kConnections; ++k) {
+    quiet.push_back(std::make_unique<Flooder>(router.endpoint()));
+    ASSERT_TRUE(quiet.back()->frame(1, false));
+  }
+  Peers peers;
+  ASSERT_TRUE(peers.until(&router, nullptr, [&] { return peers.arrivals.size() == kConnections; }));
+  std::vector<Arrival> arrivals;
+  Flooder flooder(router.endpoint());
+  for (size_t sent = 0; sent < kBound + kMiB; sent += kMiB) {
+    if (!flooder.frame(kMiB, true)) break;
+  }
+  EXPECT_TRUE(flooder.is_ended([&] { router.receive(arrivals, 64); }));
+  EXPECT_TRUE(peers.until(&router, nullptr, [&] { return router.counters().flooding == 1; }));
 }
 
 TEST(WireInflow, MessagesThatNobodyTakesAreHeldBackOrEndTheirConnection) {
