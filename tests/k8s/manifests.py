@@ -28,9 +28,20 @@ COMBINATIONS = {
     "gpu": "k8s/overlays/gpu",
     "ha": "k8s/overlays/ha",
     "hpa": "tests/k8s/combinations/hpa",
+    "objects": "tests/k8s/combinations/objects",
     "searchers": "tests/k8s/combinations/searchers",
     "sharded": "k8s/overlays/sharded",
     "signer": "tests/k8s/combinations/signer",
+}
+
+# Made by the commands of docs/operations.md, which a test compares with this.
+MADE_OUTSIDE = {
+    ("Secret", "lfarm-farm"): {"farm.key", "signing.key"},
+    ("Secret", "lfarm-objects"): {"OBJECTS", "AWS_ENDPOINT_URL_S3", "AWS_ACCESS_KEY_ID",
+                                  "AWS_SECRET_ACCESS_KEY"},
+    ("Secret", "lfarm-signer"): {"signing.key", "delegation"},
+    ("Secret", "lfarm-worker"): {f"{k}.key" for k in range(64)},
+    ("ConfigMap", "lfarm-public"): {"allow", "farm-key"},
 }
 
 
@@ -92,12 +103,21 @@ def program(container):
     return container["command"][0].rsplit("/", 1)[-1]
 
 
+def sources(container):
+    """The kinds and names of the objects whose data are variables of a container."""
+    for source in container.get("envFrom", []):
+        for kind, field in (("ConfigMap", "configMapRef"), ("Secret", "secretRef")):
+            if field in source:
+                yield kind, source[field]["name"]
+
+
 def environment(objects, container):
     """Names to values; None for what comes from objects that are made outside."""
     values = {}
-    for source in container.get("envFrom", []):
-        settings = objects.named("ConfigMap", source["configMapRef"]["name"])
-        values.update(settings["data"] if settings else {})
+    for kind, name in sources(container):
+        settings = objects.named(kind, name)
+        values.update(settings["data"] if settings
+                      else dict.fromkeys(MADE_OUTSIDE.get((kind, name), ())))
     for entry in container.get("env", []):
         values[entry["name"]] = entry.get("value")
     return values

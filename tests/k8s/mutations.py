@@ -64,6 +64,16 @@ def _(objects):
     main_container(objects.coordinators()[0])["envFrom"][0]["configMapRef"]["name"] = "other"
 
 
+@mutation("names_resolve", "a bucket's keys that nobody makes", "objects")
+def _has_no_bucket(objects):
+    main_container(objects.coordinators()[0])["envFrom"][1]["secretRef"]["name"] = "other"
+
+
+@mutation("names_resolve", "a bucket without a name", "objects")
+def _names_no_bucket(objects):
+    argument(main_container(objects.coordinators()[0]), "--objects", "$(BUCKET)")
+
+
 @mutation("names_resolve", "a key that the ConfigMap does not have")
 def _(objects):
     main_container(objects.workers()[0])["env"][0]["valueFrom"]["configMapKeyRef"]["key"] = "other"

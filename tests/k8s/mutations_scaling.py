@@ -103,6 +103,7 @@ for name_ in ("lfarm-searcher", "lfarm-coordinator-searchers"):
     dropped(NETWORK, "NetworkPolicy", name_, "everything")
 dropped(NETWORK, "NetworkPolicy", "lfarm-prometheus", "everything")
 dropped(NETWORK, "NetworkPolicy", "lfarm-keda-searchers", "searchers")
+dropped(NETWORK, "NetworkPolicy", "lfarm-coordinator-objects", "objects")
 
 
 @mutation(NETWORK, "an autoscaler that nobody lets in", "everything")

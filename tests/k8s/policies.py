@@ -3,18 +3,11 @@
 import re
 
 import network
-from manifests import (ROOT, all_containers, component, environment, expand, flags, labels,
-                       main_container, matches, pod, program, title)
+from manifests import (MADE_OUTSIDE, ROOT, all_containers, component, environment, expand, flags,
+                       labels, main_container, matches, pod, program, sources, title)
 
 POLICIES = {}
 NAME = "app.kubernetes.io/name"
-# Made by the commands of docs/operations.md, which a test compares with this.
-MADE_OUTSIDE = {
-    ("Secret", "lfarm-farm"): {"farm.key", "signing.key"},
-    ("Secret", "lfarm-signer"): {"signing.key", "delegation"},
-    ("Secret", "lfarm-worker"): {f"{k}.key" for k in range(64)},
-    ("ConfigMap", "lfarm-public"): {"allow", "farm-key"},
-}
 # Of the one who runs the farm.
 STORE = "lfarm-store"
 IMAGES = {"lfarm-coordinator", "lfarm-worker-cpu", "lfarm-worker-cuda"}
@@ -60,9 +53,8 @@ def names_resolve(objects):
                 keys = [item["key"] for item in volume["configMap"].get("items", [])]
                 yield from _outside(objects, each, "ConfigMap", volume["configMap"]["name"], keys)
         for container in all_containers(each):
-            for source in container.get("envFrom", []):
-                name = source["configMapRef"]["name"]
-                yield from _outside(objects, each, "ConfigMap", name, [])
+            for kind, name in sources(container):
+                yield from _outside(objects, each, kind, name, [])
             for entry in container.get("env", []):
                 key = entry.get("valueFrom", {}).get("configMapKeyRef")
                 if key:
@@ -334,6 +326,7 @@ CLIENTS = [network.Peer({"lfarm/client": "true"}), network.Peer({}, {"lfarm/clie
 # Ports of the same names must not help them.
 PORTS = {"farm": 7171, "search": 7172, "http": 8080}
 SHARED_STORE = network.Peer({"lfarm/store": "true"}, None, {"redis": 6379})
+OBJECT_STORE = network.Peer({"lfarm/objects": "true"}, None, {"s3": 9000})
 API = network.Peer({}, address="10.96.0.1")
 OUTSIDE = [network.Peer({}, address=address) for address in ("10.96.0.2", "192.0.2.7", "8.8.8.8")]
 STRANGERS = [network.Peer({"app": "other"}, None, PORTS), network.Peer({}, {}, PORTS),
@@ -353,6 +346,8 @@ def network_has_only_the_needed_openings(objects):
     scales = bool(objects.kind("ScaledObject"))
     shares = {title(each) for each in objects.coordinators()
               if "--remote" in flags(objects, main_container(each))}
+    puts = {title(each) for each in objects.coordinators()
+            if "--objects" in flags(objects, main_container(each))}
     asks_api = {title(each) for each in objects.workloads() if asks_the_cluster(objects, each)}
 
     def expect(wanted, what, *connection):
@@ -369,6 +364,8 @@ def network_has_only_the_needed_openings(objects):
         yield from expect(False, f"{name} to the cluster's API, another port", pod_, API, 22)
         yield from expect(name in shares, f"{name} to the store", pod_, SHARED_STORE, 6379)
         yield from expect(False, f"{name} to the store, another port", pod_, SHARED_STORE, 22)
+        yield from expect(name in puts, f"{name} to the object store", pod_, OBJECT_STORE, 9000)
+        yield from expect(False, f"{name} to the object store, another port", pod_, OBJECT_STORE, 22)
         for address in OUTSIDE:
             for port in (53, 80, 443, 6379):
                 yield from expect(False, f"{name} to the world", pod_, address, port)
