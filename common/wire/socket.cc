@@ -162,10 +162,10 @@ void set_common_options(ZmqSocket& socket, std::string_view endpoint) {
   socket.set(ZMQ_IPV6, tcp_host(endpoint).find(':') != std::string_view::npos ? 1 : 0);
 }
 
-// A connection whose reader is late and whose queue is full takes no answers to its probes either,
-// and ends; when room in the queue is noticed only after it has been made anew, libzmq 4.3 aborts
-// the process (https://github.com/zeromq/libzmq/issues/3937). So the queue is not bounded: what a
-// coordinator sends unasked is little, and tasks are bounded by credit.
+// The receive queue has no bound. libzmq stops reading a connection whose queue is full, sees no
+// answers to its heartbeats and closes it; libzmq 4.3 may then abort the process when it reconnects
+// (https://github.com/zeromq/libzmq/issues/3937). A coordinator sends few messages unasked, and
+// credit bounds tasks.
 void set_connecting_options(ZmqSocket& socket, std::string_view endpoint) {
   set_common_options(socket, endpoint);
   if (!starts_with(endpoint, "inproc://")) socket.set(ZMQ_RCVHWM, 0);

@@ -1,8 +1,8 @@
 #include "tests/bench/farm/worker_processes.h"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -25,7 +25,7 @@ constexpr char kWelcome = 'w', kStop = 's';
 
 void write_all(int fd, const std::string& text) {
   for (size_t done = 0; done < text.size();) {
-    ssize_t wrote = ::write(fd, text.data() + done, text.size() - done);
+    ssize_t wrote = ::send(fd, text.data() + done, text.size() - done, MSG_NOSIGNAL);
     if (wrote <= 0) throw std::runtime_error("a process of workers does not write");
     done += static_cast<size_t>(wrote);
   }
@@ -63,13 +63,13 @@ void add(const Json& part, WorkersReport& all) {
   for (double sample : part["turnaround_ms"]) all.turnaround_ms.push_back(sample);
 }
 
-void work(const std::vector<const FarmUnderLoad*>& farms, const WorkersOptions& options, int in,
-          int out) {
+void work(const std::vector<const FarmUnderLoad*>& farms, const WorkersOptions& options,
+          int parent) {
   SimulatedWorkers workers(farms, options);
   if (!workers.wait_until_welcome()) throw std::runtime_error("not all workers were welcomed");
-  write_all(out, {kWelcome});
+  write_all(parent, {kWelcome});
   char told = 0;
-  if (::read(in, &told, 1) == 1 && told == kStop) write_all(out, encode(workers.finish()));
+  if (::read(parent, &told, 1) == 1 && told == kStop) write_all(parent, encode(workers.finish()));
 }
 
 }  // namespace
@@ -88,40 +88,38 @@ WorkerProcesses::WorkerProcesses(const std::vector<const FarmUnderLoad*>& farms,
 
 void WorkerProcesses::start(const std::vector<const FarmUnderLoad*>& farms,
                             const WorkersOptions& options) {
-  int to[2], from[2];
-  if (::pipe2(to, O_CLOEXEC) != 0 || ::pipe2(from, O_CLOEXEC) != 0) {
-    throw std::runtime_error("no pipe");
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
+    throw std::runtime_error("no socket");
   }
   pid_t pid = ::fork();
   if (pid < 0) throw std::runtime_error("no process");
   if (pid == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    ::close(from[0]);
+    ::close(ends[0]);
     try {
-      work(farms, options, to[0], from[1]);
+      work(farms, options, ends[1]);
     } catch (const std::exception& exception) {
       std::fprintf(stderr, "lfarm-bench: workers: %s\n", exception.what());
       ::_exit(1);
     }
     ::_exit(0);
   }
-  ::close(to[0]);
-  ::close(from[1]);
-  processes_.push_back({pid, to[1], from[0]});
+  ::close(ends[1]);
+  processes_.push_back({pid, ends[0]});
 }
 
 WorkerProcesses::~WorkerProcesses() {
   for (const Process& process : processes_) {
     ::kill(process.pid, SIGKILL);
     ::waitpid(process.pid, nullptr, 0);
-    ::close(process.to);
-    ::close(process.from);
+    ::close(process.socket);
   }
 }
 
 void WorkerProcesses::wait_until_welcome(const Process& process) {
   char told = 0;
-  if (::read(process.from, &told, 1) != 1 || told != kWelcome) {
+  if (::read(process.socket, &told, 1) != 1 || told != kWelcome) {
     throw std::runtime_error("not all workers were welcomed");
   }
 }
@@ -134,9 +132,9 @@ double WorkerProcesses::cpu_s() const {
 
 WorkersReport WorkerProcesses::finish() {
   WorkersReport all;
-  for (const Process& process : processes_) write_all(process.to, {kStop});
+  for (const Process& process : processes_) write_all(process.socket, {kStop});
   for (const Process& process : processes_) {
-    Json part = Json::parse(read_all(process.from), nullptr, false);
+    Json part = Json::parse(read_all(process.socket), nullptr, false);
     if (part.is_discarded()) throw std::runtime_error("a process of workers has failed");
     add(part, all);
   }

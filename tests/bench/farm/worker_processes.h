@@ -28,7 +28,7 @@ class WorkerProcesses {
  private:
   struct Process {
     pid_t pid = 0;
-    int to = -1, from = -1;
+    int socket = -1;
   };
   static void wait_until_welcome(const Process& process);
   void start(const std::vector<const FarmUnderLoad*>& farms, const WorkersOptions& options);

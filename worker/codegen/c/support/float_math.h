@@ -21,9 +21,9 @@ LF_INLINE float lf_expm1_core(float r) {
 }
 // 2^n for -127 < n < 128, and 0 for -127.
 LF_INLINE float lf_pow2_i(int32_t n) { return lf_f32_bits((uint32_t)(n + 127) << 23); }
-// The same of what this was added to, which rounds it to n and leaves n + 127 in the low bits;
-// infinite for n = 128.
+// Added to a number, this rounds it to an integer n and leaves n + 127 in the low bits of the sum.
 #define LF_ROUND_TO_POWER 12583039.0f
+// 2^n from such a sum: 0 for n = -127, infinite for n = 128.
 LF_INLINE float lf_pow2_rounded(float sum) { return lf_f32_bits(lf_bits_f32(sum) << 23); }
 // e^r for |r| <= ln 2, of relative error 1.5e-8, and 1 for 0.
 LF_INLINE float lf_exp_core(float r) {
@@ -36,12 +36,6 @@ LF_INLINE float lf_exp_core(float r) {
   p = p * r + 1.0f;
   return p * r + 1.0f;
 }
-#define LF_EXP_SPLIT(x)                                   \
-  float shifted = x * 1.44269504088896341f + 12582912.0f; \
-  int32_t n = (int32_t)lf_bits_f32(shifted) - 0x4b400000; \
-  float whole = shifted - 12582912.0f;                    \
-  float r = x - whole * 0.693359375f;                     \
-  r = r - whole * -2.12194440e-4f;
 // A product that underflows takes several times as long as one with 0, which is what the factors
 // are for masked scores: n is -127.
 LF_INLINE float lf_exp_f32(float x) {
@@ -66,7 +60,11 @@ LF_INLINE float lf_expm1_f32(float x) {
   float given = x;
   x = x > 89.0f ? 89.0f : x;
   x = x < -20.0f ? -20.0f : x;
-  LF_EXP_SPLIT(x)
+  float shifted = x * 1.44269504088896341f + 12582912.0f;
+  int32_t n = (int32_t)lf_bits_f32(shifted) - 0x4b400000;
+  float whole = shifted - 12582912.0f;
+  float r = x - whole * 0.693359375f;
+  r = r - whole * -2.12194440e-4f;
   float scale = lf_pow2_i(n - 1);
   float y = (lf_expm1_core(r) * scale + (scale - 0.5f)) * 2.0f;
   y = given > 88.8f ? __builtin_inff() : y;
