@@ -7,6 +7,7 @@
 #include "common/base/hash64.h"
 #include "common/ir/expr/index.h"
 #include "common/ir/hlir/builder.h"
+#include "common/ir/hlir/sizes.h"
 #include "common/ir/roll/roll.h"
 
 namespace common {
@@ -21,8 +22,11 @@ struct TupleHash {
 // Rewrites the graph with the chain's blocks replaced by one loop.
 class Folder {
  public:
-  Folder(const Graph& graph, const Chain& chain) : graph_(graph), chain_(chain) {
-    in_block_.assign(graph.nodes.size(), 0);
+  Folder(const Graph& graph, const Chain& chain)
+      : graph_(graph),
+        chain_(chain),
+        sizes_(representative_sizes(graph.symbols)),
+        in_block_(graph.nodes.size(), 0) {
     for (const Tuple& place : chain.interior) {
       for (NodeId id : place) in_block_[at(id)] = 1;
     }
@@ -54,6 +58,7 @@ class Folder {
     for (const GraphOutput& output : graph_.outputs) {
       if (in_block_[at(output.node)]) exposed[at(output.node)] = 1;
     }
+    leave_repeating_views(exposed);
     // The last block's are the loop's carried results.
     for (const CarriedValue& value : chain_.carried) exposed[at(value.place.back())] = 0;
     for (const Tuple& place : chain_.interior) {
@@ -61,6 +66,23 @@ class Folder {
       if (wanted) side_outputs_.push_back(place);
     }
   }
+
+  // A view that is larger than what it reads, such as a convolution's windows, would be stored in
+  // its own size. It is made of the loop's results instead, where it is read.
+  void leave_repeating_views(std::vector<char>& exposed) {
+    for (auto place = chain_.interior.rbegin(); place != chain_.interior.rend(); ++place) {
+      if (graph_.node(place->front()).op != Op::kView) continue;
+      for (NodeId id : *place) {
+        NodeId source = graph_.node(id).operands[0];
+        if (!exposed[at(id)] || elements_of(id) <= elements_of(source)) continue;
+        exposed[at(id)] = 0;
+        in_block_[at(id)] = 0;
+        if (in_block_[at(source)]) exposed[at(source)] = 1;
+      }
+    }
+  }
+
+  double elements_of(NodeId id) const { return count_elements(graph_.node(id).shape, sizes_); }
 
   // Invariants that show the sizes which the body's other inputs hide. They go behind the other
   // invariants, so the inputs after them move on.
@@ -202,13 +224,16 @@ class Folder {
     for (const Tuple& place : side_outputs_) std::ranges::for_each(place, name_result);
     // Interior nodes that nothing outside reads need no name, but mark them as done.
     for (const Tuple& place : chain_.interior) {
-      for (NodeId id : place) renamed.emplace(id, node);
+      for (NodeId id : place) {
+        if (in_block_[at(id)]) renamed.emplace(id, node);
+      }
     }
   }
 
   const Graph& graph_;
   const Chain& chain_;
-  std::vector<char> in_block_;
+  const std::vector<int64_t> sizes_;  // that symbols count as
+  std::vector<char> in_block_;        // by node; not what is computed outside as well
   std::vector<Tuple> side_outputs_;
   LoopAttr loop_;
   std::vector<NodeId> witnesses_;

@@ -404,6 +404,36 @@ TEST(Roll, LeavesConcatenationsAlone) {
   EXPECT_EQ(roll(graph), graph);
 }
 
+// Fails when a loop stores the windows of its last value for convolutions that follow it: in their
+// own size, nine times the value's.
+TEST(Roll, LeavesWindowsToThoseThatReadThem) {
+  GraphBuilder b;
+  const Shape windows = {4, 6, 6, 4, 3, 3};
+  NodeId x = b.input(InputKind::kUser, DType::kFloat32, {4, 6, 6}, "x");
+  auto windows_of = [&](NodeId image) {
+    const Expr row = Expr::index(1) + Expr::index(4) + Expr(-1);
+    const Expr column = Expr::index(2) + Expr::index(5) + Expr(-1);
+    return b.view(image,
+                  {windows, {Expr::index(3), row, column}, {{row, Expr(6)}, {column, Expr(6)}}, 0});
+  };
+  auto convolved = [&](NodeId image) {
+    NodeId w = b.input(InputKind::kWeight, DType::kFloat32, {4, 4, 3, 3}, "w");
+    NodeId kernel = b.view(
+        w, {windows, {Expr::index(0), Expr::index(3), Expr::index(4), Expr::index(5)}, {}, 0});
+    return b.reduce(ReduceOp::kSum, b.binary(BinaryOp::kMul, image, kernel), {3, 4, 5});
+  };
+  for (int layer = 0; layer < 3; ++layer) {
+    x = b.unary(UnaryOp::kTanh, convolved(windows_of(x)));
+  }
+  NodeId last = windows_of(x);
+  b.output(b.unary(UnaryOp::kExp, convolved(last)));
+  b.output(b.unary(UnaryOp::kSin, convolved(last)));
+  const LoopAttr loop = only_loop(b.finish());
+  for (const GraphOutput& output : loop.body->outputs) {
+    EXPECT_EQ(loop.body->node(output.node).shape, (Shape{4, 6, 6})) << print(*loop.body);
+  }
+}
+
 // What is chosen by data may be any part of the whole: blocks that choose so are layers.
 TEST(Roll, FoldsChoicesByData) {
   GraphBuilder b;
