@@ -200,6 +200,35 @@ TEST(Layouts, GpusArrangeImagesAlone) {
   EXPECT_NE(assign_layouts(row, Machine::kCpu), row);
 }
 
+// A filter for each channel is no reason to turn an image: vectors run along its rows.
+TEST(Layouts, FiltersOfSingleChannelsWantNoOrder) {
+  GraphBuilder b;
+  common::NodeId x = b.unary(common::UnaryOp::kTanh, image(b, 6));
+  x = with_bias(b, convolution(b, x, {6, 3, 3, 1, 1, 1, 6}));
+  b.output(convolution(b, x, {6, 5, 5, 1, 2, 1, 6}));
+  Graph graph = b.finish();
+  expect_same_values(graph);
+  for (const Node& node : assign_layouts(graph, Machine::kCpu).nodes) {
+    if (node.op != Op::kUnary) continue;
+    EXPECT_EQ(node.shape, (Shape{2, 6, 9, 11}));
+  }
+}
+
+// Where a convolution that sums channels follows, what comes before the filters has its channels
+// last, too: filters that read them apart and wrote them last took nine times as long.
+TEST(Layouts, FiltersOfSingleChannelsFollowWhatTheyMeet) {
+  GraphBuilder b;
+  common::NodeId x = b.unary(common::UnaryOp::kTanh, image(b, 6));
+  x = with_bias(b, convolution(b, x, {6, 3, 3, 1, 1, 1, 6}));
+  b.output(convolution(b, x, {8}));
+  Graph graph = b.finish();
+  expect_same_values(graph);
+  for (const Node& node : assign_layouts(graph, Machine::kCpu).nodes) {
+    if (node.op != Op::kUnary) continue;
+    EXPECT_EQ(node.shape, (Shape{2, 9, 11, 6}));
+  }
+}
+
 // Shapes of what is computed elementwise or by reductions, without axes of size 1.
 std::vector<std::string> computed_shapes(const Graph& graph) {
   std::vector<std::string> shapes;

@@ -63,7 +63,13 @@ class Assignment {
       from_weights_[id] = depends_on_weights_alone(graph_.nodes[id]);
       if (is_free(id)) join_operands(id);
     }
-    for (size_t id = 0; id < graph_.nodes.size(); ++id) look_for_product(id);
+    const std::vector<WeightedSum> sums = weighted_sums();
+    for (const WeightedSum& each : sums) {
+      if (!has_columns(each)) join_channels(each);
+    }
+    for (const WeightedSum& each : sums) {
+      if (has_columns(each)) want_order(each);
+    }
     bool changes = false;
     for (size_t id = 0; id < graph_.nodes.size() && !changes; ++id) {
       std::vector<int> order = order_of(id);
@@ -136,24 +142,100 @@ class Assignment {
     if (is_free(id)) is_last_[at(find(axis_of(id, k)))] = 1;
   }
 
-  // A sum of products of something computed and something that depends on weights alone.
-  void look_for_product(size_t id) {
-    const Node& sum = graph_.nodes[id];
-    if (!is_product_sum(graph_, sum)) return;
-    const Node& product = graph_.node(sum.operands[0]);
-    const std::vector<int>& summed = attr<ReduceAttr>(sum).axes;
-    if (std::all_of(summed.begin(), summed.end(),
-                    [&](int axis) { return product.shape[at(axis)].is_constant(1); })) {
-      return;
+  // A sum of products of something computed, the image, and something that depends on weights
+  // alone.
+  struct WeightedSum {
+    size_t sum = 0;
+    NodeId product = -1, image = -1, weight = -1;
+  };
+
+  std::vector<WeightedSum> weighted_sums() const {
+    std::vector<WeightedSum> found;
+    for (size_t id = 0; id < graph_.nodes.size(); ++id) {
+      const Node& sum = graph_.nodes[id];
+      if (!is_product_sum(graph_, sum)) continue;
+      const Node& product = graph_.node(sum.operands[0]);
+      const std::vector<int>& summed = attr<ReduceAttr>(sum).axes;
+      if (std::all_of(summed.begin(), summed.end(),
+                      [&](int axis) { return product.shape[at(axis)].is_constant(1); })) {
+        continue;
+      }
+      for (size_t side : {0, 1}) {
+        NodeId image = product.operands[side], weight = product.operands[1 - side];
+        if (from_weights_[at(weight)] == 0 || from_weights_[at(image)] != 0) continue;
+        found.push_back({id, sum.operands[0], image, weight});
+      }
     }
-    for (size_t image : {0, 1}) {
-      NodeId x = product.operands[image], w = product.operands[1 - image];
-      if (from_weights_[at(w)] != 0 && from_weights_[at(x)] == 0) want_order(id, product, x, w);
+    return found;
+  }
+
+  // The axes of the product that the sum keeps and the weight has.
+  std::vector<int> weight_axes(const WeightedSum& s) const {
+    const Node& product = graph_.node(s.product);
+    std::vector<char> in_weight = read_axes(s.weight, product.shape.size());
+    std::vector<int> axes = kept_axes(product, attr<ReduceAttr>(graph_.nodes[s.sum]).axes);
+    std::erase_if(axes, [&](int axis) {
+      return in_weight[at(axis)] == 0 || product.shape[at(axis)].is_constant(1);
+    });
+    return axes;
+  }
+
+  // Whether each place of an image is multiplied by several columns of the weight.
+  bool has_columns(const WeightedSum& s) const {
+    std::vector<char> in_image = read_axes(s.image, graph_.node(s.product).shape.size());
+    std::vector<int> axes = weight_axes(s);
+    return std::any_of(axes.begin(), axes.end(), [&](int axis) { return in_image[at(axis)] == 0; });
+  }
+
+  // Without columns, as where each channel is weighed by a filter of its own, a sum is as good
+  // along the rows of an image as along its channels, but both sides must agree: the channels of
+  // the result lie where those of the image do, and of what reads the result elementwise.
+  void join_channels(const WeightedSum& s) {
+    const NodeId x = beneath_casts(s.image);
+    if (graph_.node(x).op != Op::kView || !is_free(s.sum)) return;
+    const NodeId image = graph_.node(x).operands[0];
+    const std::vector<int> kept =
+        kept_axes(graph_.node(s.product), attr<ReduceAttr>(graph_.nodes[s.sum]).axes);
+    for (int axis : weight_axes(s)) {
+      const auto k = static_cast<int>(std::find(kept.begin(), kept.end(), axis) - kept.begin());
+      auto d = axis_along(x, axis);
+      if (d && is_free(at(image))) join(axis_of(s.sum, k), axis_of(at(image), *d));
+      join_readers(s.sum, k);
     }
   }
 
-  void want_order(size_t sum, const Node& product, NodeId x, NodeId w) {
-    std::vector<char> in_weight = read_axes(w, product.shape.size());
+  // Joins the axis with those of elementwise nodes that read it through a view.
+  void join_readers(size_t source, int axis) {
+    for (size_t id = source + 1; id < graph_.nodes.size(); ++id) {
+      if (!is_free(id) || graph_.nodes[id].op == Op::kReduce) continue;
+      for (NodeId operand : graph_.nodes[id].operands) {
+        const Node& view = graph_.node(operand);
+        if (view.op != Op::kView || at(view.operands[0]) != source) continue;
+        for (int k = 0; k < static_cast<int>(view.shape.size()); ++k) {
+          if (axis_along(operand, k) == axis) join(axis_of(source, axis), axis_of(id, k));
+        }
+      }
+    }
+  }
+
+  // The axis of what a view reads that the view's axis runs along.
+  std::optional<int> axis_along(NodeId view_node, int axis) const {
+    const View& view = attr<ViewAttr>(graph_.node(view_node)).view;
+    for (size_t d = 0; d < view.index.size(); ++d) {
+      const Expr position = view.index[d].substitute([&](common::Var v) {
+        const bool is_one =
+            v.kind == common::Var::Kind::kIndex && view.shape[at(v.id)].is_constant(1);
+        return is_one ? Expr(0) : Expr::var(v);
+      });
+      if (position == Expr::index(axis)) return static_cast<int>(d);
+    }
+    return std::nullopt;
+  }
+
+  void want_order(const WeightedSum& s) {
+    const Node& product = graph_.node(s.product);
+    const size_t sum = s.sum;
+    std::vector<char> in_weight = read_axes(s.weight, product.shape.size());
     std::vector<int> kept = kept_axes(product, attr<ReduceAttr>(graph_.nodes[sum]).axes);
     for (size_t k = 0; k < kept.size(); ++k) {
       if (in_weight[at(kept[k])] != 0) want_last(sum, static_cast<int>(k));
@@ -161,7 +243,7 @@ class Assignment {
     for (int axis : attr<ReduceAttr>(graph_.nodes[sum]).axes) {
       want_last(at(graph_.nodes[sum].operands[0]), axis);
     }
-    x = beneath_casts(x);
+    NodeId x = beneath_casts(s.image);
     if (graph_.node(x).op != Op::kView) return;
     const View& view = attr<ViewAttr>(graph_.node(x)).view;
     NodeId image = graph_.node(x).operands[0];
