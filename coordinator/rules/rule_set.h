@@ -23,6 +23,7 @@
   X(folding)                   \
   X(packing)                   \
   X(layout)                    \
+  X(borders)                   \
   X(softmax)                   \
   X(attention)                 \
   X(norm)                      \

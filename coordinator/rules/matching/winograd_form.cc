@@ -6,10 +6,12 @@
 
 #include "common/base/contains.h"
 #include "common/base/divide_up.h"
+#include "common/ir/expr/index.h"
 
 namespace coordinator {
 namespace {
 
+using common::at;
 using common::contains;
 using common::ContractAttr;
 using common::Expr;
@@ -23,8 +25,6 @@ constexpr int64_t kFinite = 5;
 constexpr int64_t kTapsMax = 5;
 // With fewer channels or columns, the tiles take longer than what they save.
 constexpr int64_t kChannelsMin = 16;
-
-size_t at(int64_t index) { return static_cast<size_t>(index); }
 
 // Coefficients of the product of all (x - point) but that of `left_out`, by power.
 std::vector<double> polynomial(int64_t left_out) {

@@ -12,6 +12,7 @@
 #include "common/ir/hlir/tile_form.h"
 #include "common/plan/plan.h"
 #include "common/plan/policy.h"
+#include "coordinator/rules/matching/bordered_windows.h"
 #include "coordinator/rules/matching/winograd_form.h"
 #include "coordinator/search/fusion/multi_output.h"
 #include "coordinator/search/partition/convolution_operands.h"
@@ -40,6 +41,7 @@ constexpr double kAcross = 5;
 constexpr double kTransformedWeight = 0.6;  // of an element of tiles or of their products
 constexpr double kTransformWeight = 0.06;   // of a point and a bit of the length, for one part
 constexpr double kUnsplitWeight = 1;        // of a product with a wave
+constexpr double kBorderWeight = 0.1;  // of a read that may lie in a border of the image itself
 
 double weight_of(const Node& node, Lowering lowering) {
   switch (node.op) {
@@ -176,6 +178,26 @@ bool RegionSpace::lies_across(ClassId operand) const {
   return found;
 }
 
+bool RegionSpace::reads_border(NodeId id) const {
+  const EGraph& graph = *saturated_.graph;
+  const Node& node = saturated_.heads->node(graph.head(id));
+  if (node.op != Op::kView || common::is_gpu(machine_)) return false;
+  const common::View& view = common::attr<common::ViewAttr>(node).view;
+  if (!has_windows(view)) return false;
+  const ClassId image = graph.children(id)[0];
+  bool found = bordered_windows(view, shape_of(image), region_.symbols).has_value();
+  graph.for_each_node(graph.find(image), [&](NodeId n) {
+    const Head head = graph.head(n);
+    const Node& inner = saturated_.heads->node(head);
+    if (found || inner.op != Op::kView || saturated_.heads->lowering(head) == Lowering::kCopy)
+      return;
+    auto both =
+        common::view_compose(view, common::attr<common::ViewAttr>(inner).view, region_.symbols);
+    found = both && bordered_windows(*both, shape_of(graph.children(n)[0]), region_.symbols);
+  });
+  return found;
+}
+
 double RegionSpace::transform_cost(const Node& node, const common::Shape& operand,
                                    double frequencies) const {
   int64_t points = operand.back().constant();
@@ -236,8 +258,10 @@ double RegionSpace::node_cost_at(NodeId id, const std::vector<int64_t>& sizes) c
   // A guard is a branch, behind which a GPU's threads begin to load.
   bool is_guarded = common::is_gpu(machine_) && node.op == Op::kView &&
                     !common::attr<common::ViewAttr>(node).view.valid.empty();
-  if (!is_computed(node) && lowering != Lowering::kCopy && !is_guarded) return 0.001;
   auto elements = [&](const common::Shape& shape) { return common::count_elements(shape, sizes); };
+  if (!is_computed(node) && lowering != Lowering::kCopy && !is_guarded) {
+    return 0.001 + (reads_border(id) ? elements(node.shape) * kBorderWeight : 0);
+  }
   double work = elements(node.shape);
   if (saturated_.load_time->make(graph, id)) {
     return kAtLoad +

@@ -41,9 +41,66 @@ IrNode grouped_convolution(GraphBuilder& b, DType t, int64_t groups, int64_t cha
   return b.reduce(common::ReduceOp::kSum, terms, {5, 6, 7});
 }
 
+// Windows of an image whose border shows the image, by the position of each place of the border.
+template <class Position>
+IrNode bordered_convolution(GraphBuilder& b, DType t, int64_t step, Position position) {
+  IrNode x = b.input(InputKind::kUser, t, {2, 5, 6, 16}, "x");
+  IrNode w = b.input(InputKind::kWeight, t, {7, 16, 3, 3}, "w");
+  auto at = [](int axis) { return Expr::index(axis); };
+  common::Shape product{2, step == 1 ? 5 : 3, 6, 7, 16, 3, 3};
+  Expr i = position(at(1) * Expr(step) + at(5), 5), j = position(at(2) + at(6), 6);
+  common::View windows{product, {at(0), i, j, at(4)}, {}, 0};
+  common::View kernel{product, {at(3), at(4), at(5), at(6)}, {}, 0};
+  IrNode terms = b.binary(common::BinaryOp::kMul, b.view(x, windows), b.view(w, kernel));
+  return b.reduce(common::ReduceOp::kSum, terms, {4, 5, 6});
+}
+
+// Of a place of the image within a border of one, which is place 0: the image's place.
+Expr mirrored(const Expr& place, int64_t size) {
+  const Expr within = common::max(place - Expr(1), Expr(1) - place);
+  return common::min(within, Expr(2 * size - 2) - within);
+}
+Expr repeated(const Expr& place, int64_t size) {
+  return common::min(common::max(place - Expr(1), Expr(0)), Expr(size - 1));
+}
+Expr wrapped(const Expr& place, int64_t size) {
+  return common::mod(place + Expr(size - 1), Expr(size));
+}
+
+// Within a border of zeros, which the windows ask for, an image with each place twice.
+IrNode enlarged_convolution(GraphBuilder& b, DType t) {
+  IrNode x = b.input(InputKind::kUser, t, {2, 5, 6, 16}, "x");
+  IrNode w = b.input(InputKind::kWeight, t, {7, 16, 3, 3}, "w");
+  auto at = [](int axis) { return Expr::index(axis); };
+  common::Shape product{2, 10, 12, 7, 16, 3, 3};
+  Expr i = at(1) + at(5) - Expr(1), j = at(2) + at(6) - Expr(1);
+  common::View windows{product,
+                       {at(0), common::floor_div(i, Expr(2)), common::floor_div(j, Expr(2)), at(4)},
+                       {{i, Expr(10)}, {j, Expr(12)}},
+                       0};
+  common::View kernel{product, {at(3), at(4), at(5), at(6)}, {}, 0};
+  IrNode terms = b.binary(common::BinaryOp::kMul, b.view(x, windows), b.view(w, kernel));
+  return b.reduce(common::ReduceOp::kSum, terms, {4, 5, 6});
+}
+
+void add_border_cases(std::multimap<std::string, RuleCase>& cases) {
+  cases.emplace("bordered-windows", RuleCase{kFloats, [](GraphBuilder& b, DType t) {
+                                               b.output(enlarged_convolution(b, t));
+                                             }});
+  for (auto position : {mirrored, repeated, wrapped}) {
+    for (int64_t step : {1, 2}) {
+      cases.emplace("bordered-windows",
+                    RuleCase{kFloats, [=](GraphBuilder& b, DType t) {
+                               b.output(bordered_convolution(b, t, step, position));
+                             }});
+    }
+  }
+}
+
 }  // namespace
 
 void add_layout_cases(std::multimap<std::string, RuleCase>& cases) {
+  add_border_cases(cases);
   // A reader along the last axis jumps from row to row, and past the last.
   cases.emplace("copied-operand",
                 RuleCase{kFloats, [](GraphBuilder& b, DType t) {

@@ -12,6 +12,7 @@
 #include "common/ir/hlir/verify.h"
 #include "common/ir/roll/roll.h"
 #include "common/runtime/interpreter/interpreter.h"
+#include "coordinator/rules/matching/bordered_windows.h"
 #include "coordinator/search/partition/assemble.h"
 #include "coordinator/search/partition/regions.h"
 #include "coordinator/search/partition/rewrites/layout_assignment.h"
@@ -311,6 +312,42 @@ TEST(Layouts, TilesReadRows) {
     }
   }
   EXPECT_GE(tiles, 4);
+}
+
+// A border that mirrors the image is copied: sums, whether they are of one channel or of all, read
+// places by strides.
+TEST(Layouts, SumsReadMirroredBordersInOrder) {
+  for (int64_t groups : {1, 16}) {
+    GraphBuilder b;
+    common::NodeId x = b.unary(common::UnaryOp::kTanh, image(b, 16));
+    auto mirrored = [](const Expr& place, int64_t size) {
+      const Expr within = common::max(place - Expr(1), Expr(1) - place);
+      return common::min(within, Expr(2 * size - 2) - within);
+    };
+    View border{{2, 16, 11, 13}, {Expr::index(0), Expr::index(1)}, {}, 0};
+    border.index.push_back(mirrored(Expr::index(2), 9));
+    border.index.push_back(mirrored(Expr::index(3), 11));
+    b.output(with_bias(b, convolution(b, b.view(x, border), {16, 3, 3, 1, 0, 1, groups})));
+    Graph graph = b.finish();
+    expect_same_values(graph);
+    int sums = 0;
+    for (const common::Program& program : default_programs(graph).programs) {
+      for (const common::Kernel& kernel : program.kernels) {
+        bool is_sum = std::ranges::any_of(kernel.body.nodes, [](const Node& node) {
+          return node.op == Op::kReduce || node.op == Op::kContract;
+        });
+        if (!is_sum) continue;
+        ++sums;
+        for (const Node& node : kernel.body.nodes) {
+          if (node.op != Op::kView) continue;
+          EXPECT_FALSE(bordered_windows(common::attr<common::ViewAttr>(node).view,
+                                        kernel.body.node(node.operands[0]).shape, {}))
+              << common::print(kernel.body);
+        }
+      }
+    }
+    EXPECT_GE(sums, 1);
+  }
 }
 
 }  // namespace

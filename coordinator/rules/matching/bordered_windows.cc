@@ -1,0 +1,146 @@
+#include "coordinator/rules/matching/bordered_windows.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "common/ir/expr/index.h"
+#include "common/ir/hlir/sizes.h"
+
+namespace coordinator {
+namespace {
+
+using common::at;
+using common::Expr;
+using common::ExprKind;
+using common::Shape;
+using common::View;
+
+int count_indices(const Expr& e, int rank) {
+  int count = 0;
+  for (int k = 0; k < rank; ++k) count += e.uses(common::Var{common::Var::Kind::kIndex, k}) ? 1 : 0;
+  return count;
+}
+
+// The strides of the first part of `e` that is affine and depends on as many indices as `e` does.
+std::optional<std::vector<Expr>> strides_within(const Expr& e, int rank, int indices) {
+  if (e.is_constant() || count_indices(e, rank) < indices) return std::nullopt;
+  if (auto affine = common::affine_form(e, rank)) return affine->strides;
+  if (e.kind() != ExprKind::kSum) {
+    if (e.as_var()) return std::nullopt;
+    auto left = strides_within(e.left(), rank, indices);
+    return left ? left : strides_within(e.right(), rank, indices);
+  }
+  for (const Expr::Term& term : e.terms()) {
+    for (const Expr& factor : term.factors) {
+      if (factor == e) continue;
+      if (auto found = strides_within(factor, rank, indices)) return found;
+    }
+  }
+  return std::nullopt;
+}
+
+// Along one axis, places of an image within a border: 0, 1, ...
+struct Walk {
+  Expr place;     // over the windows' indices
+  Expr position;  // in the image, over the place, which is index `axis`
+  Expr places;    // how many there are
+};
+
+// Of windows that overlap along one axis.
+std::optional<Walk> bordered_walk(const Expr& e, const Shape& shape, int axis) {
+  const auto rank = static_cast<int>(shape.size());
+  const int indices = count_indices(e, rank);
+  if (indices < 2 || common::affine_form(e, rank)) return std::nullopt;
+  auto strides = strides_within(e, rank, indices);
+  if (!strides) return std::nullopt;
+  Walk walk{Expr(0), Expr(0), Expr(1)};
+  std::optional<size_t> unit;  // an index whose steps are places
+  Expr windows = 1;
+  bool is_backwards = false;
+  for (size_t k = 0; k < strides->size(); ++k) {
+    if ((*strides)[k].is_constant(0)) continue;
+    if (!(*strides)[k].is_constant()) return std::nullopt;
+    int64_t stride = (*strides)[k].constant();
+    if (walk.place.is_constant()) is_backwards = stride < 0;
+    if ((stride < 0) != is_backwards) return std::nullopt;
+    stride = std::abs(stride);
+    if (stride == 1) unit = k;
+    walk.place += Expr(stride) * Expr::index(static_cast<int>(k));
+    walk.places += Expr(stride) * (shape[k] - Expr(1));
+    windows *= shape[k];
+  }
+  if (!unit || windows == walk.places) return std::nullopt;
+  // Any place as a place of its own: index `rank` stands for it until others are gone.
+  const Expr others = walk.place - Expr::index(static_cast<int>(*unit));
+  const Expr rest = Expr::index(rank) - others;
+  walk.position = e.substitute([&](common::Var v) {
+    const bool is_unit = v.kind == common::Var::Kind::kIndex && at(v.id) == *unit;
+    return is_unit ? rest : Expr::var(v);
+  });
+  if (count_indices(walk.position, rank) > 0) return std::nullopt;
+  walk.position = walk.position.substitute([&](common::Var v) {
+    return v.kind == common::Var::Kind::kIndex ? Expr::index(axis) : Expr::var(v);
+  });
+  return walk;
+}
+
+constexpr int64_t kPlacesMax = 1 << 16;
+
+// Whether every place that is valid shows a position within [0, size). `valid` is over the place.
+bool stays_within(const Walk& walk, int axis, const Expr& size,
+                  const std::vector<common::Validity>& valid) {
+  if (!walk.places.is_constant() || !size.is_constant()) return false;
+  if (walk.places.constant() > kPlacesMax) return false;
+  std::vector<int64_t> indices(at(axis) + 1, 0);
+  for (int64_t place = 0; place < walk.places.constant(); ++place) {
+    indices.back() = place;
+    const bool is_valid = std::all_of(valid.begin(), valid.end(), [&](const common::Validity& v) {
+      const int64_t value = v.value.evaluate({}, indices);
+      return value >= 0 && value < v.bound.evaluate({});
+    });
+    const int64_t position = walk.position.evaluate({}, indices);
+    if (is_valid && (position < 0 || position >= size.constant())) return false;
+  }
+  return true;
+}
+
+// Takes from `view` what it asks of the walk's places alone, over the place.
+std::vector<common::Validity> take_validities(const Walk& walk, int axis, View& view) {
+  std::vector<common::Validity> taken;
+  std::erase_if(view.valid, [&](const common::Validity& v) {
+    const Expr first = v.value - walk.place;
+    if (!first.is_constant() || !v.bound.is_constant()) return false;
+    taken.push_back({Expr::index(axis) + first, v.bound});
+    return true;
+  });
+  return taken;
+}
+
+}  // namespace
+
+std::optional<BorderedWindows> bordered_windows(const View& view, const Shape& image,
+                                                const std::vector<common::SymbolRange>& symbols) {
+  BorderedWindows result{common::view_identity(image), view};
+  bool found = false;
+  for (size_t d = 0; d < image.size(); ++d) {
+    const auto axis = static_cast<int>(d);
+    auto walk = bordered_walk(view.index[d], view.shape, axis);
+    if (!walk) continue;
+    auto valid = take_validities(*walk, axis, result.windows);
+    if (!stays_within(*walk, axis, image[d], valid)) return std::nullopt;
+    found = true;
+    std::ranges::move(valid, std::back_inserter(result.border.valid));
+    result.border.fill = view.fill;
+    result.border.shape[d] = walk->places;
+    result.border.index[d] = walk->position;
+    result.windows.index[d] = walk->place;
+  }
+  if (!found) return std::nullopt;
+  const std::vector<int64_t> sizes = common::representative_sizes(symbols);
+  const double stored = common::count_elements(result.border.shape, sizes);
+  if (stored >= common::count_elements(view.shape, sizes)) return std::nullopt;
+  return result;
+}
+
+}  // namespace coordinator
