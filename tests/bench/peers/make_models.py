@@ -1,9 +1,10 @@
 """Exports the models that `lfarm-bench models` compares, at sizes where the work of the kernels dominates.
 
-Usage: make_models.py OUT_DIR [--dtype f32|bf16]... [--group peers|untuned|library|varied] [NAME ...]
+Usage: make_models.py OUT_DIR [--dtype f32|bf16]... [--group peers|untuned|library|varied|further] [NAME ...]
 
 Without names all models of the group are exported, by default those of docs/measurements/cpu.md; `untuned` are
-those of untuned_models.py, `library` those of library_models.py, `varied` those of varied_models.py.
+those of untuned_models.py, `library` those of library_models.py, `varied` those of varied_models.py,
+`further` those of further_models.py.
 
 Needs torch, and transformers and torchvision for the models that carry their names. Weights are
 random, from a seed that the name decides. Each model becomes a folder NAME_DTYPE with model.pt2,
@@ -22,7 +23,7 @@ import torch
 from torch import nn
 
 from registry import DTYPES, MODELS, model
-import library_models, untuned_models, varied_models  # register their models
+import further_models, library_models, untuned_models, varied_models  # register their models
 
 # The greatest difference that passes is atol + rtol * |expected|.
 TOLERANCES = {"f32": {"rtol": 1e-3, "atol": 1e-3}, "bf16": {"rtol": 5e-2, "atol": 5e-2}}
