@@ -87,10 +87,14 @@ std::optional<Walk> bordered_walk(const Expr& e, const Shape& shape, int axis) {
 
 constexpr int64_t kPlacesMax = 1 << 16;
 
-// Whether every place that is valid shows a position within [0, size). `valid` is over the place.
+// Whether every place that is valid shows a position within [0, size), whatever the sizes are.
+// `valid` is over the place, with constant bounds.
 bool stays_within(const Walk& walk, int axis, const Expr& size,
                   const std::vector<common::Validity>& valid) {
-  if (!walk.places.is_constant() || !size.is_constant()) return false;
+  bool has_symbols = false;
+  walk.position.visit_vars(
+      [&](common::Var v) { has_symbols |= v.kind == common::Var::Kind::kSymbol; });
+  if (has_symbols || !walk.places.is_constant() || !size.is_constant()) return false;
   if (walk.places.constant() > kPlacesMax) return false;
   std::vector<int64_t> indices(at(axis) + 1, 0);
   for (int64_t place = 0; place < walk.places.constant(); ++place) {

@@ -218,6 +218,33 @@ void add_routing(NearMisses& misses) {
   }
 }
 
+// Windows of three places of an axis of five.
+void add_borders(NearMisses& misses) {
+  struct Border {
+    const char* what;
+    Expr position;
+    std::vector<common::Validity> valid;
+  };
+  const Expr place = Expr::index(0) + Expr::index(1);
+  const Expr enlarged = common::floor_div(place - Expr(1), Expr(2));
+  const Expr backwards = Expr::index(0) - Expr::index(1);
+  for (const Border& border : std::vector<Border>{
+           {"a border that moves with a size", common::mod(place + s0, Expr(5)), {}},
+           {"an axis and a tap that are no sum", common::max(Expr::index(0), Expr::index(1)), {}},
+           {"a tap that runs backwards", common::max(backwards, -backwards), {}},
+           {"windows that do not say where their border is",
+            enlarged,
+            {{Expr(2) * Expr::index(0) + Expr::index(1) - Expr(1), Expr(8)}}}}) {
+    misses.emplace_back(
+        border.what, RuleCase{kFloats, [border](GraphBuilder& b, DType t) {
+                                IrNode x = b.unary(UnaryOp::kTanh, input(b, t, {5, 6}));
+                                View windows{{5, 3, 6}, {border.position, Expr::index(2)}, {}, 0};
+                                windows.valid = border.valid;
+                                b.output(b.reduce(ReduceOp::kSum, raw_view(b, x, windows), {1}));
+                              }});
+  }
+}
+
 }  // namespace
 
 std::vector<std::pair<std::string, RuleCase>> near_misses() {
@@ -228,6 +255,7 @@ std::vector<std::pair<std::string, RuleCase>> near_misses() {
   add_rotations(misses);
   add_contractions(misses);
   add_routing(misses);
+  add_borders(misses);
   return misses;
 }
 
