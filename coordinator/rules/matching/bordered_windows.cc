@@ -147,4 +147,37 @@ std::optional<BorderedWindows> bordered_windows(const View& view, const Shape& i
   return result;
 }
 
+std::optional<BorderedWindows> zero_bordered_windows(const View& view, const Shape& image) {
+  if (image.empty()) return std::nullopt;
+  const size_t d = image.size() - 1;
+  const auto rank = static_cast<int>(view.shape.size());
+  const auto asks = std::ranges::find_if(view.valid, [&](const common::Validity& v) {
+    return v.value == view.index[d] && v.bound == image[d];
+  });
+  auto affine = common::affine_form(view.index[d], rank);
+  if (asks == view.valid.end() || !affine || !affine->offset.is_constant()) return std::nullopt;
+  Expr places = 1, windows = 1;
+  int axes = 0;
+  for (size_t k = 0; k < affine->strides.size(); ++k) {
+    const Expr& stride = affine->strides[k];
+    if (stride.is_constant(0)) continue;
+    if (!stride.is_constant() || stride.constant() < 0) return std::nullopt;
+    places += stride * (view.shape[k] - Expr(1));
+    windows *= view.shape[k];
+    ++axes;
+  }
+  const bool overlap = axes > 1 && places.is_constant() && windows.is_constant() &&
+                       windows.constant() > places.constant();
+  if (!overlap) return std::nullopt;
+  BorderedWindows result{common::view_identity(image), view};
+  const Expr position = Expr::index(static_cast<int>(d)) + affine->offset;
+  result.border.shape[d] = places;
+  result.border.index[d] = position;
+  result.border.valid.push_back({position, image[d]});
+  result.border.fill = view.fill;
+  result.windows.index[d] = view.index[d] - affine->offset;
+  result.windows.valid.erase(result.windows.valid.begin() + (asks - view.valid.begin()));
+  return result;
+}
+
 }  // namespace coordinator

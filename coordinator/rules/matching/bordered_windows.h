@@ -26,4 +26,9 @@ std::optional<BorderedWindows> bordered_windows(const common::View& view,
                                                 const common::Shape& image,
                                                 const std::vector<common::SymbolRange>& symbols);
 
+// The same where the windows ask along the image's last axis whether they are within the image,
+// whose border is the view's fill.
+std::optional<BorderedWindows> zero_bordered_windows(const common::View& view,
+                                                     const common::Shape& image);
+
 }  // namespace coordinator

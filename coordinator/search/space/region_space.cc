@@ -185,7 +185,8 @@ bool RegionSpace::reads_border(NodeId id) const {
   const common::View& view = common::attr<common::ViewAttr>(node).view;
   if (!has_windows(view)) return false;
   const ClassId image = graph.children(id)[0];
-  bool found = bordered_windows(view, shape_of(image), region_.symbols).has_value();
+  bool found = bordered_windows(view, shape_of(image), region_.symbols).has_value() ||
+               zero_bordered_windows(view, shape_of(image)).has_value();
   graph.for_each_node(graph.find(image), [&](NodeId n) {
     const Head head = graph.head(n);
     const Node& inner = saturated_.heads->node(head);
