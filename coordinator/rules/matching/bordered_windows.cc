@@ -40,6 +40,34 @@ std::optional<std::vector<Expr>> strides_within(const Expr& e, int rank, int ind
   return std::nullopt;
 }
 
+// How far windows reach along one axis of an image.
+struct Reach {
+  Expr place;                  // over the windows' indices, the first one 0
+  Expr places = 1;             // how many there are
+  Expr windows = 1;            // elements of all windows
+  std::optional<size_t> unit;  // an index whose steps are places
+  int indices = 0;
+  bool is_backwards = false;
+};
+
+// Empty unless all strides are constants of one sign.
+std::optional<Reach> reach_of(const std::vector<Expr>& strides, const Shape& shape) {
+  Reach reach;
+  for (size_t k = 0; k < strides.size(); ++k) {
+    if (strides[k].is_constant(0)) continue;
+    if (!strides[k].is_constant()) return std::nullopt;
+    const bool is_backwards = strides[k].constant() < 0;
+    if (reach.indices++ == 0) reach.is_backwards = is_backwards;
+    if (is_backwards != reach.is_backwards) return std::nullopt;
+    const int64_t stride = std::abs(strides[k].constant());
+    if (stride == 1) reach.unit = k;
+    reach.place += Expr(stride) * Expr::index(static_cast<int>(k));
+    reach.places += Expr(stride) * (shape[k] - Expr(1));
+    reach.windows *= shape[k];
+  }
+  return reach;
+}
+
 // Along one axis, places of an image within a border: 0, 1, ...
 struct Walk {
   Expr place;     // over the windows' indices
@@ -53,29 +81,14 @@ std::optional<Walk> bordered_walk(const Expr& e, const Shape& shape, int axis) {
   const int indices = count_indices(e, rank);
   if (indices < 2 || common::affine_form(e, rank)) return std::nullopt;
   auto strides = strides_within(e, rank, indices);
-  if (!strides) return std::nullopt;
-  Walk walk{Expr(0), Expr(0), Expr(1)};
-  std::optional<size_t> unit;  // an index whose steps are places
-  Expr windows = 1;
-  bool is_backwards = false;
-  for (size_t k = 0; k < strides->size(); ++k) {
-    if ((*strides)[k].is_constant(0)) continue;
-    if (!(*strides)[k].is_constant()) return std::nullopt;
-    int64_t stride = (*strides)[k].constant();
-    if (walk.place.is_constant()) is_backwards = stride < 0;
-    if ((stride < 0) != is_backwards) return std::nullopt;
-    stride = std::abs(stride);
-    if (stride == 1) unit = k;
-    walk.place += Expr(stride) * Expr::index(static_cast<int>(k));
-    walk.places += Expr(stride) * (shape[k] - Expr(1));
-    windows *= shape[k];
-  }
-  if (!unit || windows == walk.places) return std::nullopt;
+  auto reach = strides ? reach_of(*strides, shape) : std::nullopt;
+  if (!reach || !reach->unit || reach->windows == reach->places) return std::nullopt;
+  Walk walk{reach->place, Expr(0), reach->places};
   // Any place as a place of its own: index `rank` stands for it until others are gone.
-  const Expr others = walk.place - Expr::index(static_cast<int>(*unit));
+  const Expr others = walk.place - Expr::index(static_cast<int>(*reach->unit));
   const Expr rest = Expr::index(rank) - others;
   walk.position = e.substitute([&](common::Var v) {
-    const bool is_unit = v.kind == common::Var::Kind::kIndex && at(v.id) == *unit;
+    const bool is_unit = v.kind == common::Var::Kind::kIndex && at(v.id) == *reach->unit;
     return is_unit ? rest : Expr::var(v);
   });
   if (count_indices(walk.position, rank) > 0) return std::nullopt;
@@ -156,26 +169,18 @@ std::optional<BorderedWindows> zero_bordered_windows(const View& view, const Sha
   });
   auto affine = common::affine_form(view.index[d], rank);
   if (asks == view.valid.end() || !affine || !affine->offset.is_constant()) return std::nullopt;
-  Expr places = 1, windows = 1;
-  int axes = 0;
-  for (size_t k = 0; k < affine->strides.size(); ++k) {
-    const Expr& stride = affine->strides[k];
-    if (stride.is_constant(0)) continue;
-    if (!stride.is_constant() || stride.constant() < 0) return std::nullopt;
-    places += stride * (view.shape[k] - Expr(1));
-    windows *= view.shape[k];
-    ++axes;
-  }
-  const bool overlap = axes > 1 && places.is_constant() && windows.is_constant() &&
-                       windows.constant() > places.constant();
+  auto reach = reach_of(affine->strides, view.shape);
+  const bool overlap = reach && !reach->is_backwards && reach->indices > 1 &&
+                       reach->places.is_constant() && reach->windows.is_constant() &&
+                       reach->windows.constant() > reach->places.constant();
   if (!overlap) return std::nullopt;
   BorderedWindows result{common::view_identity(image), view};
   const Expr position = Expr::index(static_cast<int>(d)) + affine->offset;
-  result.border.shape[d] = places;
+  result.border.shape[d] = reach->places;
   result.border.index[d] = position;
   result.border.valid.push_back({position, image[d]});
   result.border.fill = view.fill;
-  result.windows.index[d] = view.index[d] - affine->offset;
+  result.windows.index[d] = reach->place;
   result.windows.valid.erase(result.windows.valid.begin() + (asks - view.valid.begin()));
   return result;
 }

@@ -41,7 +41,7 @@ constexpr double kAcross = 5;
 constexpr double kTransformedWeight = 0.6;  // of an element of tiles or of their products
 constexpr double kTransformWeight = 0.06;   // of a point and a bit of the length, for one part
 constexpr double kUnsplitWeight = 1;        // of a product with a wave
-constexpr double kBorderWeight = 0.1;  // of a read that may lie in a border of the image itself
+constexpr double kBorderWeight = 0.1;  // of a read that asks where it lies, see bordered_windows.h
 
 double weight_of(const Node& node, Lowering lowering) {
   switch (node.op) {

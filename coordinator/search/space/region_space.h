@@ -110,7 +110,7 @@ class RegionSpace {
   bool needs_copy(ClassId operand) const;
   // Some view in the class has neighbours of its last axis apart in memory.
   bool lies_across(ClassId operand) const;
-  // Whether a view shows windows of an image within a border that is made of it.
+  // Whether a view shows windows that a rule would read from a copy of the image with its border.
   bool reads_border(NodeId id) const;
   // Nodes that may stand for the class, whatever is chosen elsewhere.
   const std::vector<int64_t>& choices_of(ClassId cls);

@@ -1,4 +1,6 @@
 // What contractions read in an awkward order.
+#include <array>
+
 #include "rules_cases.h"
 
 namespace coordinator::rules_testing {
@@ -41,18 +43,26 @@ IrNode grouped_convolution(GraphBuilder& b, DType t, int64_t groups, int64_t cha
   return b.reduce(common::ReduceOp::kSum, terms, {5, 6, 7});
 }
 
-// Windows of an image whose border shows the image, by the position of each place of the border.
-template <class Position>
-IrNode bordered_convolution(GraphBuilder& b, DType t, int64_t step, Position position) {
+// Windows of 3 x 3 of 5 x 6 images of 16 channels, by the positions and validities that are given.
+IrNode windows_convolution(GraphBuilder& b, DType t, const Expr& rows, const Expr& columns,
+                           std::array<Expr, 2> position, std::vector<common::Validity> valid) {
   IrNode x = b.input(InputKind::kUser, t, {2, 5, 6, 16}, "x");
   IrNode w = b.input(InputKind::kWeight, t, {7, 16, 3, 3}, "w");
   auto at = [](int axis) { return Expr::index(axis); };
-  common::Shape product{2, step == 1 ? 5 : 3, 6, 7, 16, 3, 3};
-  Expr i = position(at(1) * Expr(step) + at(5), 5), j = position(at(2) + at(6), 6);
-  common::View windows{product, {at(0), i, j, at(4)}, {}, 0};
+  common::Shape product{2, rows, columns, 7, 16, 3, 3};
+  common::View windows{product, {at(0), position[0], position[1], at(4)}, std::move(valid), 0};
   common::View kernel{product, {at(3), at(4), at(5), at(6)}, {}, 0};
   IrNode terms = b.binary(common::BinaryOp::kMul, b.view(x, windows), b.view(w, kernel));
   return b.reduce(common::ReduceOp::kSum, terms, {4, 5, 6});
+}
+
+// Of an image whose border shows the image, by the position of each place of the border.
+template <class Position>
+IrNode bordered_convolution(GraphBuilder& b, DType t, int64_t step, Position position) {
+  const Expr row = Expr::index(1) * Expr(step) + Expr::index(5);
+  const Expr column = Expr::index(2) + Expr::index(6);
+  return windows_convolution(b, t, step == 1 ? 5 : 3, 6, {position(row, 5), position(column, 6)},
+                             {});
 }
 
 // Of a place of the image within a border of one, which is place 0: the image's place.
@@ -69,18 +79,11 @@ Expr wrapped(const Expr& place, int64_t size) {
 
 // Within a border of zeros, which the windows ask for, an image with each place twice.
 IrNode enlarged_convolution(GraphBuilder& b, DType t) {
-  IrNode x = b.input(InputKind::kUser, t, {2, 5, 6, 16}, "x");
-  IrNode w = b.input(InputKind::kWeight, t, {7, 16, 3, 3}, "w");
-  auto at = [](int axis) { return Expr::index(axis); };
-  common::Shape product{2, 10, 12, 7, 16, 3, 3};
-  Expr i = at(1) + at(5) - Expr(1), j = at(2) + at(6) - Expr(1);
-  common::View windows{product,
-                       {at(0), common::floor_div(i, Expr(2)), common::floor_div(j, Expr(2)), at(4)},
-                       {{i, Expr(10)}, {j, Expr(12)}},
-                       0};
-  common::View kernel{product, {at(3), at(4), at(5), at(6)}, {}, 0};
-  IrNode terms = b.binary(common::BinaryOp::kMul, b.view(x, windows), b.view(w, kernel));
-  return b.reduce(common::ReduceOp::kSum, terms, {4, 5, 6});
+  const Expr row = Expr::index(1) + Expr::index(5) - Expr(1);
+  const Expr column = Expr::index(2) + Expr::index(6) - Expr(1);
+  return windows_convolution(b, t, 10, 12,
+                             {common::floor_div(row, Expr(2)), common::floor_div(column, Expr(2))},
+                             {{row, Expr(10)}, {column, Expr(12)}});
 }
 
 // Each channel by a filter of its own, rows of an image last.
