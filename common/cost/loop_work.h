@@ -23,6 +23,12 @@ struct StepWork {
   friend bool operator==(const StepWork&, const StepWork&) = default;
 };
 
+// Jumps that one to a line counts for which has left the first cache before another element of it
+// is asked for: where so many lines or more lie between (a norm along images of 128 x 128 places
+// with 32 channels last took 0.8 ns an element, one of few places 0.23).
+inline constexpr double kLineJump = 4;
+inline constexpr int64_t kFirstCacheLines = 512;  // 32 KiB
+
 // How many steps of a loop its vectors are to take at once.
 struct VectorWish {
   bool is_asked = false;  // by a pragma of the loop's own

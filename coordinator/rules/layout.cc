@@ -239,6 +239,34 @@ std::optional<ClassId> with_channels_last(Rewriter& r, const Node& c, const Clas
   return std::nullopt;
 }
 
+// The view of two adjacent axes of `input` that are walked as one, and what it shows where they are
+// one: what reads windows of an image finds its channels so, where a norm had split them.
+//   (i3 // 4), (i3 % 4), i0 + i4 of [32, 4, 48]   is   i3, i0 + i4 of [128, 48]
+std::optional<ClassId> with_joined_axes(Rewriter& r, const View& view, ClassId input) {
+  const Shape& shape = r.shape(input);
+  for (size_t d = 0; d + 1 < shape.size(); ++d) {
+    const Expr& outer = view.index[d];
+    const bool is_split = outer.kind() == common::ExprKind::kFloorDiv &&
+                          outer.right() == shape[d + 1] &&
+                          view.index[d + 1] == common::mod(outer.left(), outer.right());
+    if (!is_split) continue;
+    const auto axis = static_cast<std::ptrdiff_t>(d);
+    View joined, seen = view;
+    joined.shape = shape;
+    joined.shape[d] = shape[d] * shape[d + 1];
+    joined.shape.erase(joined.shape.begin() + axis + 1);
+    for (size_t k = 0; k < joined.shape.size(); ++k) {
+      const Expr place = Expr::index(static_cast<int>(k));
+      joined.index.push_back(k == d ? common::floor_div(place, shape[d + 1]) : place);
+      if (k == d) joined.index.push_back(common::mod(place, shape[d + 1]));
+    }
+    seen.index[d] = outer.left();
+    seen.index.erase(seen.index.begin() + axis + 1);
+    return r.view(r.view(input, joined), seen);
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 bool is_worth_copying(const View& view, const Shape& input,
@@ -259,6 +287,9 @@ bool is_worth_copying(const View& view, const Shape& input,
 }
 
 void add_layout_rules(RuleMaker& m) {
+  m.rule("joined-axes", Equivalence::kBits, "(view@v ?x)", [&m](Rewriter& r, const Match& match) {
+    return with_joined_axes(r, attr<ViewAttr>(m.node(match, "v")).view, match["x"]);
+  });
   m.rule(
       "copied-operand", Equivalence::kBits, "(contract@c ?a ?b)",
       [&m](Rewriter& r, const Match& match) -> std::optional<ClassId> {

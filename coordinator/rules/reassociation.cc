@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "common/base/contains.h"
+#include "common/ir/hlir/sizes.h"
 #include "coordinator/rules/rule_set.h"
 
 namespace coordinator {
@@ -12,6 +13,7 @@ using common::attr;
 using common::BinaryOp;
 using common::contains;
 using common::ContractAttr;
+using common::Expr;
 using common::Node;
 using common::Op;
 using common::Shape;
@@ -23,6 +25,53 @@ std::optional<ClassId> scale_after_sum(Rewriter& r, const Node& sum, ClassId x, 
   if (!value || !common::is_float(sum.dtype) || sum.dtype != r.dtype(x)) return std::nullopt;
   if (!(std::abs(*value) > 1e-6 && std::abs(*value) < 1e6)) return std::nullopt;
   return r.binary(BinaryOp::kMul, r.add(sum, {x}), r.scalar(sum.dtype, *value, sum.shape));
+}
+
+// Few sums of many elements, such as a channel's over an image whose channels are last: few vectors
+// of sums leave most threads without work.
+constexpr int64_t kFewSums = 4096, kManyElements = 1024;
+// Parts to sum for themselves, at most and at least.
+constexpr int64_t kPartsMax = 128, kPartsMin = 8;
+
+// The greatest divisor of n that is at most kPartsMax; 1 where that is below kPartsMin.
+int64_t even_parts(int64_t n) {
+  for (int64_t parts = std::min(n, kPartsMax); parts >= kPartsMin; --parts) {
+    if (n % parts == 0) return parts;
+  }
+  return 1;
+}
+
+// The sums of parts of the first summed axis, and their sum.
+std::optional<ClassId> sum_in_parts(Rewriter& r, const Node& sum, ClassId x) {
+  const auto& how = attr<common::ReduceAttr>(sum);
+  const Shape& shape = r.shape(x);
+  auto is_constant = [](const Expr& size) { return size.is_constant(); };
+  if (common::is_half(sum.dtype) || how.axes.empty() || !std::ranges::all_of(shape, is_constant)) {
+    return std::nullopt;
+  }
+  const auto rank = static_cast<int>(shape.size());
+  if (contains(how.axes, rank - 1)) return std::nullopt;
+  const double sums = common::count_elements(sum.shape, {});
+  if (sums >= kFewSums || common::count_elements(shape, {}) < sums * kManyElements) {
+    return std::nullopt;
+  }
+  const int first = how.axes.front();
+  const int64_t size = shape[static_cast<size_t>(first)].constant(), parts = even_parts(size);
+  if (parts == 1) return std::nullopt;
+  // Axis `first` becomes parts and steps within them.
+  Shape split = shape;
+  split[static_cast<size_t>(first)] = parts;
+  split.insert(split.begin() + first + 1, Expr(size / parts));
+  common::View view = common::view_reshape(shape, split, {});
+  common::ReduceAttr within{how.op, {first + 1}};
+  for (size_t k = 1; k < how.axes.size(); ++k) within.axes.push_back(how.axes[k] + 1);
+  Shape kept;
+  for (int axis = 0; axis <= rank; ++axis) {
+    if (!contains(within.axes, axis)) kept.push_back(split[static_cast<size_t>(axis)]);
+  }
+  const ClassId each = r.add(Node{Op::kReduce, sum.dtype, kept, {}, within}, {r.view(x, view)});
+  return r.add(Node{Op::kReduce, sum.dtype, sum.shape, {}, common::ReduceAttr{how.op, {first}}},
+               {each});
 }
 
 // (a b) c as a (b c), of three matrices: k runs over the columns of a, n over those of b.
@@ -100,6 +149,10 @@ void add_reassociation_rules(RuleMaker& m) {
   m.rule("scale-after-sum", Equivalence::kRounding, "(reduce.sum@r (binary.mul@ ?x ?c))",
          [&m](Rewriter& r, const Match& match) {
            return scale_after_sum(r, m.node(match, "r"), match["x"], match["c"]);
+         });
+  m.rule("sums-in-parts", Equivalence::kRounding, "(reduce.sum@r ?x)",
+         [&m](Rewriter& r, const Match& match) {
+           return sum_in_parts(r, m.node(match, "r"), match["x"]);
          });
   m.rule("matrix-chain", Equivalence::kFinite, "(contract@o (contract@i ?a ?b) ?c)",
          [&m](Rewriter& r, const Match& match) -> std::optional<ClassId> {

@@ -24,6 +24,7 @@
   X(packing)                   \
   X(layout)                    \
   X(borders)                   \
+  X(windows)                   \
   X(softmax)                   \
   X(attention)                 \
   X(norm)                      \

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <utility>
 
 #include "common/base/cat.h"
@@ -116,10 +117,11 @@ class Search final : public JobSearch {
  private:
   // kEnding: only finalists follow, chosen once every result is known.
   enum class Stage { kPlain, kRegions, kEnding, kFinalists, kDone };
-  // What became of the first whole program.
+  // What became of the first whole program, and of those that are tried in its place.
   struct Plain {
     bool has_failed = false;
-    bool is_lowering_sent = false;  // the lowering was sent, as the plain program or in its place
+    bool has_stand_in = false;       // one is under way, or was right
+    std::set<common::Digest> tried;  // the plain program and its stand-ins
   };
   // How and when the search for regions' programs ends.
   struct Ending {
@@ -142,7 +144,8 @@ class Search final : public JobSearch {
   std::optional<CandidateTask> next_interim();
   std::optional<CandidateTask> next_comparison();
   std::optional<CandidateTask> send_plain();
-  std::optional<CandidateTask> send_lowering();
+  bool needs_stand_in() const { return plain_.has_failed && !plain_.has_stand_in; }
+  std::optional<CandidateTask> send_stand_in();
   CandidateTask send_region(SearchedRegions::Proposal proposal);
   CandidateTask send_whole(TaskKind kind, const char* origin, Finalist finalist);
   CandidateTask send(Sent sent);
@@ -288,6 +291,7 @@ void Search::learn(const Sent& sent) {
   bool is_plain = is_baseline && sent.task.id == 0 && !plain_.has_failed;
   if (is_plain && is_ok) regions_.learn_first();
   plain_.has_failed = plain_.has_failed || (is_plain && !sent.is_ok());
+  if (is_baseline && !is_plain && !sent.is_ok()) plain_.has_stand_in = false;
   // Where workers failed it, it may be a finalist yet.
   bool is_judged = sent.result->outcome != common::TaskOutcome::kInfra;
   if (is_plain && is_judged) finalists_.claim(sent.task.payload.program);
@@ -316,8 +320,8 @@ std::optional<CandidateTask> Search::next() {
     stage_ = Stage::kRegions;
     return send_plain();
   }
-  if (plain_.has_failed && !plain_.is_lowering_sent) {
-    if (auto task = send_lowering()) return task;
+  if (needs_stand_in()) {
+    if (auto task = send_stand_in()) return task;
   }
   if (stage_ == Stage::kRegions) {
     if (auto task = next_of_regions()) return task;
@@ -369,8 +373,8 @@ std::optional<CandidateTask> Search::next_interim() {
 std::optional<CandidateTask> Search::next_of_end() {
   if (stage_ == Stage::kEnding) {
     if (!learn_until(sent_.size())) return std::nullopt;
-    if (plain_.has_failed && !plain_.is_lowering_sent) {
-      if (auto task = send_lowering()) return task;
+    if (needs_stand_in()) {
+      if (auto task = send_stand_in()) return task;
     }
     stage_ = Stage::kFinalists;
     choose_finalists();
@@ -403,24 +407,30 @@ std::optional<CandidateTask> Search::send_plain() {
   } else {
     plain.program = regions_.assembled(plain.parts);
   }
-  plain_.is_lowering_sent = common::program_fingerprint(plain.program) ==
-                            common::program_fingerprint(regions_.lowering());
+  plain_.tried.insert(common::program_fingerprint(plain.program));
   std::vector<Program> fitted = memory_.fit(plain.program);
   if (!fitted.empty()) {
     plain.program = std::move(fitted.front());
     return send_whole(TaskKind::kBaseline, "plain", std::move(plain));
   }
   plain_.has_failed = true;
-  auto lowering = send_lowering();
-  if (!lowering) stage_ = Stage::kDone;
-  return lowering;
+  auto stand_in = send_stand_in();
+  if (!stand_in) stage_ = Stage::kDone;
+  return stand_in;
 }
 
-std::optional<CandidateTask> Search::send_lowering() {
-  plain_.is_lowering_sent = true;
-  std::vector<Program> fitted = memory_.fit(regions_.lowering());
-  if (fitted.empty()) return std::nullopt;
-  return send_whole(TaskKind::kBaseline, "lowering", {std::move(fitted.front()), {}});
+// The next program in the plain one's place: with direct sums alone, then the graph as it is.
+std::optional<CandidateTask> Search::send_stand_in() {
+  for (bool is_direct : {true, false}) {
+    auto program = is_direct ? regions_.direct() : std::optional(regions_.lowering());
+    if (!program || !plain_.tried.insert(common::program_fingerprint(*program)).second) continue;
+    std::vector<Program> fitted = memory_.fit(*program);
+    if (fitted.empty()) continue;
+    plain_.has_stand_in = true;
+    return send_whole(TaskKind::kBaseline, is_direct ? "direct" : "lowering",
+                      {std::move(fitted.front()), {}});
+  }
+  return std::nullopt;
 }
 
 CandidateTask Search::send_region(SearchedRegions::Proposal proposal) {
@@ -456,7 +466,8 @@ CandidateTask Search::send_whole(TaskKind kind, const char* origin, Finalist fin
   if (kind == TaskKind::kFinalist) {
     sent.task.payload.measure.repetitions = kFinalistRepetitions;
   }
-  sent.is_found = kind == TaskKind::kFinalist || !plain_.is_lowering_sent;
+  sent.is_found = kind == TaskKind::kFinalist ||
+                  sent.task.fingerprint != common::program_fingerprint(regions_.lowering());
   sent.parts = std::move(finalist.parts);
   return send(std::move(sent));
 }
@@ -509,11 +520,13 @@ void Search::maybe_conclude() {
   learn_until(sent_.size());
   if (!choice_) choice_.emplace(sent_, options_.time_ms);
   if (!choice_->is_decided()) return;
-  // The lowering is the last resort when it was not tried yet.
+  // The graph as it is is the last resort when it was not tried yet.
   const Sent* best = choice_->best();
-  bool has_last_resort = best == nullptr && !std::exchange(plain_.is_lowering_sent, true);
-  if (has_last_resort) {
-    add_finalists(regions_.lowering(), {}, 1);
+  if (best == nullptr) {
+    Program lowering = regions_.lowering();
+    if (plain_.tried.insert(common::program_fingerprint(lowering)).second) {
+      add_finalists(lowering, {}, 1);
+    }
     if (!finalists_.empty()) {
       choice_.reset();
       return;

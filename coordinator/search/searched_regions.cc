@@ -129,6 +129,18 @@ common::Program SearchedRegions::lowering() const {
   return assemble(cut_, all);
 }
 
+std::optional<common::Program> SearchedRegions::direct() const {
+  std::vector<common::Program> parts;
+  bool has_filters = false;
+  for (const SearchedRegion& region : regions_) {
+    auto direct = region.search->direct();
+    has_filters = has_filters || direct;
+    parts.push_back(direct ? *std::move(direct) : region.search->ranked(0));
+  }
+  if (!has_filters) return std::nullopt;
+  return assembled(parts);
+}
+
 std::vector<common::Program> SearchedRegions::ranked(size_t rank) const {
   std::vector<common::Program> parts;
   for (const SearchedRegion& region : regions_) parts.push_back(region.search->ranked(rank));

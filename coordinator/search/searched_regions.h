@@ -62,6 +62,8 @@ class SearchedRegions {
   // Of the whole graph, from one program a region.
   common::Program assembled(const std::vector<common::Program>& parts) const;
   common::Program lowering() const;
+  // The plain program with direct sums in place of minimal filters; empty where it has none.
+  std::optional<common::Program> direct() const;
   // Each region's rank-th best program.
   std::vector<common::Program> ranked(size_t rank) const;
   // What each region's search would try first, or what is known of it: the parts of the plain

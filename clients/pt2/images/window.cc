@@ -80,6 +80,39 @@ void im2col(Context& c) {
   c.set(c.b.reshape(c.b.permute(windowed, order), c.out_shape()));
 }
 
+// The elements of patches that lie at the places of an image along one axis. Place h + padding is
+// number * stride + offset, and takes rows offset + step * stride of patches number - step. Where a
+// patch's rows lie apart, each place asks all of them whether they lie there: there is one offset.
+struct Cover {
+  Expr numbers;
+  int64_t offsets = 1, steps = 1;
+  Expr row, patch;  // over number, offset and step
+  std::vector<common::Validity> valid;
+  Expr number, offset;  // of a place
+};
+
+// For the axis' number, offset and step among the indices of sums, and its place in the image.
+Cover cover_of(const Window& w, size_t axis, const Expr& size) {
+  const auto k = static_cast<int>(axis);
+  const Expr number = Expr::index(2 + 2 * k), offset = Expr::index(3 + 2 * k);
+  const Expr step = Expr::index(6 + k), place = Expr::index(2 + k);
+  const Expr stride(w.stride[axis]), padding(w.padding[axis]), kernel(w.kernel[axis]);
+  if (w.dilation[axis] != 1) {
+    const Expr from = number + padding - step * Expr(w.dilation[axis]);
+    Cover cover{size, 1, w.kernel[axis], step, common::floor_div(from, stride), {}, place, 0};
+    if (w.stride[axis] > 1) cover.valid.push_back({common::mod(from, stride), 1});
+    return cover;
+  }
+  Cover cover{common::floor_div(size + padding + stride - Expr(1), stride), w.stride[axis]};
+  cover.steps = (w.kernel[axis] + w.stride[axis] - 1) / w.stride[axis];
+  cover.row = offset + step * stride;
+  cover.patch = number - step;
+  cover.valid.push_back({cover.row, kernel});
+  cover.number = common::floor_div(place + padding, stride);
+  cover.offset = common::mod(place + padding, stride);
+  return cover;
+}
+
 // The sum of overlapping patches, (batch, channel * kernel, places) to (batch, channel, height,
 // width): place h takes patch row k where h + padding - k * dilation is a multiple of the stride.
 void col2im(Context& c) {
@@ -92,23 +125,28 @@ void col2im(Context& c) {
   if (shape.size() != 3 || sizes.size() != 2) c.refuse("it takes (batch, patches, places)");
   auto channels = common::exact_div(shape[1], w.kernel[0] * w.kernel[1]);
   if (!channels) c.refuse("the kernel does not divide the patches");
+  const std::vector<Cover> covers{cover_of(w, 0, sizes[0]), cover_of(w, 1, sizes[1])};
   Shape patches = {shape[0], *channels, w.kernel[0], w.kernel[1]};
-  View view;
-  view.shape = {shape[0], *channels, sizes[0], sizes[1], w.kernel[0], w.kernel[1]};
-  view.index = {Expr::index(0), Expr::index(1), Expr::index(4), Expr::index(5)};
+  // Terms (batch, channel, number, offset, number, offset, step, step), which the sums leave
+  // without steps.
+  View terms, image;
+  terms.shape = {shape[0], *channels};
+  terms.index = image.index = {Expr::index(0), Expr::index(1), covers[0].row, covers[1].row};
+  image.index.resize(2);
+  image.shape = {shape[0], *channels, sizes[0], sizes[1]};
   for (size_t k = 0; k < 2; ++k) {
+    const Cover& cover = covers[k];
     patches.push_back(places(c, w, k, sizes[k]));
-    int axis = static_cast<int>(k);
-    Expr from =
-        Expr::index(2 + axis) + Expr(w.padding[k]) - Expr::index(4 + axis) * Expr(w.dilation[k]);
-    Expr place = common::floor_div(from, w.stride[k]);
-    view.index.push_back(place);
-    view.valid.push_back({place, patches.back()});
-    if (w.stride[k] > 1) view.valid.push_back({common::mod(from, w.stride[k]), 1});
+    terms.shape.insert(terms.shape.end(), {cover.numbers, Expr(cover.offsets)});
+    terms.index.push_back(cover.patch);
+    terms.valid.insert(terms.valid.end(), cover.valid.begin(), cover.valid.end());
+    terms.valid.push_back({cover.patch, patches.back()});
+    image.index.insert(image.index.end(), {cover.number, cover.offset});
   }
+  for (const Cover& cover : covers) terms.shape.emplace_back(cover.steps);
   DType d = compute_dtype(c.b.dtype(x));
-  NodeId spread = c.b.view(c.b.reshape(c.b.cast(x, d), patches), view);
-  NodeId sum = c.b.reduce(ReduceOp::kSum, spread, {4, 5});
+  NodeId elements = c.b.view(c.b.reshape(c.b.cast(x, d), patches), terms);
+  NodeId sum = c.b.view(c.b.reduce(ReduceOp::kSum, elements, {6, 7}), image);
   c.result(batched ? sum : c.b.squeeze(sum, 0));
 }
 

@@ -103,6 +103,7 @@ class Walk {
     bool is_output;            // in the outputs' own loops, not in those of a reduction
     bool is_gathered = false;  // read at places that are not known before
     bool is_spread = false;    // in a row so short that a compiler takes many rows at once instead
+    bool is_packed = false;    // into panels: by squares, of which each line is read once
   };
 
   // What is computed again is no part of the work that there is.
@@ -262,9 +263,11 @@ class Walk {
   }
 
   // A kernel with one output may go by squares, so that both sides are read a line at a time.
-  StepWork jump(const Context& at) const {
+  // `lines`: steps that touch lines of their own, before any line is asked for again.
+  StepWork jump(const Context& at, double lines) const {
     bool by_squares = at.is_output && body_.outputs.size() == 1;
-    return by_squares ? StepWork{.turns = 1} : StepWork{.jumps = 1};
+    if (by_squares) return {.turns = 1};
+    return {.jumps = lines >= kFirstCacheLines && !at.is_packed ? kLineJump : 1};
   }
 
   template <class Offset>
@@ -311,7 +314,15 @@ class Walk {
     // Of rows side by side each load takes elements that are a row apart.
     if (stride == 1 && at.is_spread) return add(indices, at, {.jumps = 1});
     if (stride == 0 || stride == 1) return add(indices, at, {.simple = 1});
-    add(indices, at, jump(at));
+    constexpr int64_t kLine = 16;
+    double lines = 1;
+    for (size_t k = at.order.size(); k-- > 0;) {
+      loops.assign(loops_.count(), 0);
+      loops[at.order[k]] = 1;
+      if (std::abs(offset_at(loops) - begin) < kLine) break;
+      lines *= loops_.extent(at.order[k]);
+    }
+    add(indices, at, jump(at, lines));
   }
 
   // The loops that an index tensor's value depends on.
@@ -453,7 +464,9 @@ class Walk {
       if (k == columns && is_widened_input(body_, operand)) {
         operand = body_.node(operand).operands[0];
       }
-      demand(operand, packed, {order, false});
+      Context at{order, false};
+      at.is_packed = true;
+      demand(operand, packed, at);
     }
     demand_by_columns(node, problem);
   }

@@ -101,7 +101,9 @@ StepWork BodyEmitter::access_work(const Expr& offset, int level) const {
   if (stride <= 1) return kSimpleStep;
   if (stride < kNear) return {.jumps = kNearJump};
   const bool is_page = stride != INT32_MAX && stride % kPage == 0;
-  return {.jumps = is_page && w_.bounds().upper(Expr::index(loop)) >= kWays ? kPageJump : 1};
+  const int64_t last = w_.bounds().upper(Expr::index(loop));
+  if (is_page && last >= kWays) return {.jumps = kPageJump};
+  return {.jumps = last >= kFirstCacheLines ? kLineJump : 1};
 }
 
 int BodyEmitter::safe_level(const Indices& indices, const Shape& shape) {

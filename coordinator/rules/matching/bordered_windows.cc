@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/ir/expr/index.h"
+#include "common/ir/expr/with_indices.h"
 #include "common/ir/hlir/sizes.h"
 
 namespace coordinator {
@@ -71,12 +72,12 @@ std::optional<Reach> reach_of(const std::vector<Expr>& strides, const Shape& sha
 // Along one axis, places of an image within a border: 0, 1, ...
 struct Walk {
   Expr place;     // over the windows' indices
-  Expr position;  // in the image, over the place, which is index `axis`
+  Expr position;  // in the image, over the place, which is index 0
   Expr places;    // how many there are
 };
 
 // Of windows that overlap along one axis.
-std::optional<Walk> bordered_walk(const Expr& e, const Shape& shape, int axis) {
+std::optional<Walk> bordered_walk(const Expr& e, const Shape& shape) {
   const auto rank = static_cast<int>(shape.size());
   const int indices = count_indices(e, rank);
   if (indices < 2 || common::affine_form(e, rank)) return std::nullopt;
@@ -93,7 +94,7 @@ std::optional<Walk> bordered_walk(const Expr& e, const Shape& shape, int axis) {
   });
   if (count_indices(walk.position, rank) > 0) return std::nullopt;
   walk.position = walk.position.substitute([&](common::Var v) {
-    return v.kind == common::Var::Kind::kIndex ? Expr::index(axis) : Expr::var(v);
+    return v.kind == common::Var::Kind::kIndex ? Expr::index(0) : Expr::var(v);
   });
   return walk;
 }
@@ -102,16 +103,14 @@ constexpr int64_t kPlacesMax = 1 << 16;
 
 // Whether every place that is valid shows a position within [0, size), whatever the sizes are.
 // `valid` is over the place, with constant bounds.
-bool stays_within(const Walk& walk, int axis, const Expr& size,
-                  const std::vector<common::Validity>& valid) {
+bool stays_within(const Walk& walk, const Expr& size, const std::vector<common::Validity>& valid) {
   bool has_symbols = false;
   walk.position.visit_vars(
       [&](common::Var v) { has_symbols |= v.kind == common::Var::Kind::kSymbol; });
   if (has_symbols || !walk.places.is_constant() || !size.is_constant()) return false;
   if (walk.places.constant() > kPlacesMax) return false;
-  std::vector<int64_t> indices(at(axis) + 1, 0);
   for (int64_t place = 0; place < walk.places.constant(); ++place) {
-    indices.back() = place;
+    const std::vector<int64_t> indices{place};
     const bool is_valid = std::all_of(valid.begin(), valid.end(), [&](const common::Validity& v) {
       const int64_t value = v.value.evaluate({}, indices);
       return value >= 0 && value < v.bound.evaluate({});
@@ -123,39 +122,86 @@ bool stays_within(const Walk& walk, int axis, const Expr& size,
 }
 
 // Takes from `view` what it asks of the walk's places alone, over the place.
-std::vector<common::Validity> take_validities(const Walk& walk, int axis, View& view) {
+std::vector<common::Validity> take_validities(const Walk& walk, View& view) {
   std::vector<common::Validity> taken;
   std::erase_if(view.valid, [&](const common::Validity& v) {
     const Expr first = v.value - walk.place;
     if (!first.is_constant() || !v.bound.is_constant()) return false;
-    taken.push_back({Expr::index(axis) + first, v.bound});
+    taken.push_back({Expr::index(0) + first, v.bound});
     return true;
   });
   return taken;
 }
 
+// Adds to the border's view, axis by axis of the image.
+class BorderBuilder {
+ public:
+  explicit BorderBuilder(const View& view) : windows_(view) { windows_.index.clear(); }
+
+  // An axis of the image as it is.
+  void keep(const Expr& size, const Expr& position) {
+    border_.index.push_back(add_axis(size, position));
+  }
+
+  // Axes that the same places walk along share an axis of the border. False where a place shows
+  // nothing of the image.
+  bool walk(const Walk& walk, const Expr& size) {
+    auto same = std::ranges::find(walks_, walk.place, &Places::place);
+    if (same == walks_.end()) {
+      Places places{walk.place, add_axis(walk.places, walk.place), take_validities(walk, windows_)};
+      same = walks_.insert(walks_.end(), std::move(places));
+    }
+    border_.index.push_back(common::with_indices(walk.position, {same->axis}));
+    return stays_within(walk, size, same->valid);
+  }
+
+  // Empty where nothing was walked along.
+  std::optional<BorderedWindows> finish() && {
+    if (walks_.empty()) return std::nullopt;
+    border_.fill = windows_.fill;
+    for (const Places& places : walks_) {
+      for (const common::Validity& v : places.valid) {
+        border_.valid.push_back({common::with_indices(v.value, {places.axis}), v.bound});
+      }
+    }
+    return BorderedWindows{std::move(border_), std::move(windows_)};
+  }
+
+ private:
+  struct Places {
+    Expr place;
+    Expr axis;                            // of the border, as an index
+    std::vector<common::Validity> valid;  // over the place, which is index 0
+  };
+
+  // `position`: the windows' along it.
+  Expr add_axis(const Expr& size, const Expr& position) {
+    border_.shape.push_back(size);
+    windows_.index.push_back(position);
+    return Expr::index(static_cast<int>(border_.shape.size()) - 1);
+  }
+
+  View border_, windows_;
+  std::vector<Places> walks_;
+};
+
 }  // namespace
 
 std::optional<BorderedWindows> bordered_windows(const View& view, const Shape& image,
                                                 const std::vector<common::SymbolRange>& symbols) {
-  BorderedWindows result{common::view_identity(image), view};
-  bool found = false;
+  BorderBuilder builder(view);
   for (size_t d = 0; d < image.size(); ++d) {
-    const auto axis = static_cast<int>(d);
-    auto walk = bordered_walk(view.index[d], view.shape, axis);
-    if (!walk) continue;
-    auto valid = take_validities(*walk, axis, result.windows);
-    if (!stays_within(*walk, axis, image[d], valid)) return std::nullopt;
-    found = true;
-    std::ranges::move(valid, std::back_inserter(result.border.valid));
-    result.border.fill = view.fill;
-    result.border.shape[d] = walk->places;
-    result.border.index[d] = walk->position;
-    result.windows.index[d] = walk->place;
+    auto walk = bordered_walk(view.index[d], view.shape);
+    if (!walk) {
+      builder.keep(image[d], view.index[d]);
+    } else if (!builder.walk(*walk, image[d])) {
+      return std::nullopt;
+    }
   }
-  if (!found) return std::nullopt;
+  auto result = std::move(builder).finish();
+  if (!result) return std::nullopt;
   const std::vector<int64_t> sizes = common::representative_sizes(symbols);
-  const double stored = common::count_elements(result.border.shape, sizes);
+  const double stored = common::count_elements(result->border.shape, sizes);
   if (stored >= common::count_elements(view.shape, sizes)) return std::nullopt;
   return result;
 }

@@ -5,6 +5,7 @@
 // sums of strides:
 //   max(i2 + i5 - 1, 1 - i2 - i5)     the border mirrors the image
 //   (i2 + i5) // 2                    each place twice
+//   (i2 + i5) // 2, (i2 + i5) % 2     pixels that were channels (pixel shuffle)
 // As two views, the outer one has windows like those of any other image, and the inner one the
 // border. A copy of what the inner one shows can be read in order.
 #pragma once

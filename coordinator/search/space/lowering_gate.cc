@@ -68,6 +68,20 @@ class LoweringGate {
     });
   }
 
+  // A norm along axes that are not the last ones of its operand, which may be written out instead:
+  // its sums then walk memory as it lies.
+  bool is_turned_norm(const Site& site) const {
+    return std::any_of(site.values.begin(), site.values.end(), [&](int64_t value) {
+      const auto node = static_cast<NodeId>(value);
+      if (heads_.node(graph_.head(node)).op != common::Op::kView) return false;
+      bool found = false;
+      graph_.for_each_node(graph_.find(graph_.children(node).front()), [&](NodeId below) {
+        found = found || heads_.node(graph_.head(below)).op == common::Op::kNorm;
+      });
+      return found;
+    });
+  }
+
   bool holds_windows(ClassId cls) const {
     bool found = false;
     graph_.for_each_node(cls, [&](NodeId id) {
@@ -78,7 +92,7 @@ class LoweringGate {
     return found;
   }
 
-  // The convolutions with the same alternatives that come first of those that are not decided.
+  // What has the same alternatives and comes first of what is not decided.
   std::optional<Group> next_group() {
     Group group;
     const auto structure = space_.structure(genome_);
@@ -86,7 +100,8 @@ class LoweringGate {
       if (site.name.kind != GeneKind::kChoice) continue;
       Alternatives alternatives = alternatives_of(site);
       if (group.sites.empty()) {
-        if (decided_.count(alternatives) != 0 || !is_convolution(site)) continue;
+        if (decided_.count(alternatives) != 0) continue;
+        if (!is_convolution(site) && !is_turned_norm(site)) continue;
         decided_.insert(alternatives);
         group.alternatives = std::move(alternatives);
       } else if (alternatives != group.alternatives) {

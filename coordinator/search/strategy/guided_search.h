@@ -25,6 +25,7 @@ class GuidedSearch final : public RegionSearch {
   std::optional<RegionCandidate> propose() override;
   void tell(const RegionCandidate& candidate, std::optional<double> ns) override;
   common::Program ranked(size_t rank) const override;
+  std::optional<common::Program> direct() override;
   Genome best_genome() const override;
   double best_ns() const override;
   bool has_measurement() const override { return !elite_.empty(); }
@@ -85,6 +86,8 @@ class GuidedSearch final : public RegionSearch {
   void pick_all(std::span<const KernelId> ids);
   std::vector<ScheduleCode> schedules_to_consider(KernelId id);
   void make_seeds();
+  // The genome with the fastest direct sum in place of a minimal filter; empty where there is none.
+  std::optional<Genome> with_direct_sum(const Genome& genome);
   bool next_structure(Genome& genome, Layout& layout);
   void climb(Genome& genome, Layout& layout);
   bool mutate(Genome& genome, const std::vector<Site>& sites);

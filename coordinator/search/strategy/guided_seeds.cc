@@ -50,4 +50,39 @@ void GuidedSearch::make_seeds() {
   packings_ = packing_seeds(space_);
 }
 
+std::optional<common::Program> GuidedSearch::direct() {
+  std::optional<Genome> genome = with_direct_sum(seeds_.all.front().first);
+  if (!genome) return std::nullopt;
+  for (size_t k = 1; k < kLoweringsMax; ++k) {
+    auto next = with_direct_sum(*genome);
+    if (!next) break;
+    genome = std::move(next);
+  }
+  return whole_program(lay_out(*genome).structure->fused);
+}
+
+std::optional<Genome> GuidedSearch::with_direct_sum(const Genome& genome) {
+  const HeadTable& heads = *space_.saturated().heads;
+  auto is_filter = [&](int64_t value) {
+    const auto node = static_cast<NodeId>(value);
+    return heads.lowering(space_.saturated().graph->head(node)) == Lowering::kWinograd;
+  };
+  std::optional<Genome> best;
+  double best_ns = 0;
+  for (const Site& site : lay_out(genome).structure->sites) {
+    if (site.name.kind != GeneKind::kChoice || !is_filter(site.current)) continue;
+    for (int64_t value : site.values) {
+      if (is_filter(value)) continue;
+      Genome other = genome;
+      other.set(site.name, value);
+      const double ns = default_ns(lay_out(other));
+      if (best && ns >= best_ns) continue;
+      best = std::move(other);
+      best_ns = ns;
+    }
+    if (best) return best;
+  }
+  return best;
+}
+
 }  // namespace coordinator

@@ -43,6 +43,9 @@ class RegionSearch {
   virtual void tell(const RegionCandidate& candidate, std::optional<double> ns) = 0;
   // The rank-th best known program (0 is the best); the default while nothing was measured.
   virtual common::Program ranked(size_t rank) const = 0;
+  // What would be tried first if no convolution were computed by minimal filters, which round more
+  // than direct sums do: for where what was tried first is wrong. Empty where none is.
+  virtual std::optional<common::Program> direct() { return std::nullopt; }
   // Of the best, schedules included; empty while nothing was measured, or where it is not known.
   virtual Genome best_genome() const { return {}; }
   // Time of the best, or of the default as predicted.

@@ -208,6 +208,7 @@ Cases rule_cases() {
   add_row_cases(cases);
   add_fourier_cases(cases);
   add_layout_cases(cases);
+  add_windows_cases(cases);
   add_positions_cases(cases);
   add_routing_cases(cases);
   return cases;

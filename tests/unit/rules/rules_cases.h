@@ -32,5 +32,7 @@ void add_fourier_cases(std::multimap<std::string, RuleCase>& cases);
 void add_layout_cases(std::multimap<std::string, RuleCase>& cases);
 void add_positions_cases(std::multimap<std::string, RuleCase>& cases);
 void add_routing_cases(std::multimap<std::string, RuleCase>& cases);
+void add_windows_cases(std::multimap<std::string, RuleCase>& cases);
+void add_windows_misses(std::vector<std::pair<std::string, RuleCase>>& misses);
 
 }  // namespace coordinator::rules_testing

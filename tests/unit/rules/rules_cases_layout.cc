@@ -86,6 +86,32 @@ IrNode enlarged_convolution(GraphBuilder& b, DType t) {
                              {{row, Expr(10)}, {column, Expr(12)}});
 }
 
+// Within a border of zeros, an image of 6 x 8 places of which four neighbours were channels.
+IrNode shuffled_convolution(GraphBuilder& b, DType t) {
+  auto at = [](int axis) { return Expr::index(axis); };
+  IrNode x = b.input(InputKind::kUser, t, {3, 4, 16, 2, 2}, "x");
+  IrNode w = b.input(InputKind::kWeight, t, {7, 16, 3, 3}, "w");
+  common::Shape product{6, 8, 7, 16, 3, 3};
+  const Expr i = at(0) + at(4) - Expr(1), j = at(1) + at(5) - Expr(1);
+  common::View windows{product,
+                       {common::floor_div(i, 2), common::floor_div(j, 2), at(3), common::mod(i, 2),
+                        common::mod(j, 2)},
+                       {{i, 6}, {j, 8}},
+                       0};
+  common::View kernel{product, {at(2), at(3), at(4), at(5)}, {}, 0};
+  IrNode terms = b.binary(common::BinaryOp::kMul, b.view(x, windows), b.view(w, kernel));
+  return b.reduce(common::ReduceOp::kSum, terms, {3, 4, 5});
+}
+
+// Of 6 channels that are two axes of the image.
+IrNode split_channels(GraphBuilder& b, DType t) {
+  auto at = [](int axis) { return Expr::index(axis); };
+  IrNode x = b.input(InputKind::kUser, t, {2, 3, 5, 6}, "x");
+  common::View view{
+      {5, 6, 6}, {common::floor_div(at(2), 3), common::mod(at(2), 3), at(0), at(1)}, {}, 0};
+  return b.view(x, view);
+}
+
 // Each channel by a filter of its own, rows of an image last.
 IrNode single_channels(GraphBuilder& b, DType t) {
   IrNode x = b.input(InputKind::kUser, t, {2, 4, 5, 6}, "x");
@@ -106,6 +132,12 @@ void add_border_cases(std::multimap<std::string, RuleCase>& cases) {
   cases.emplace("bordered-windows", RuleCase{kFloats, [](GraphBuilder& b, DType t) {
                                                b.output(enlarged_convolution(b, t));
                                              }});
+  cases.emplace("bordered-windows", RuleCase{kFloats, [](GraphBuilder& b, DType t) {
+                                               b.output(shuffled_convolution(b, t));
+                                             }});
+  cases.emplace("joined-axes", RuleCase{kFloats, [](GraphBuilder& b, DType t) {
+                                          b.output(split_channels(b, t));
+                                        }});
   for (auto position : {mirrored, repeated, wrapped}) {
     for (int64_t step : {1, 2}) {
       cases.emplace("bordered-windows",

@@ -256,6 +256,7 @@ std::vector<std::pair<std::string, RuleCase>> near_misses() {
   add_contractions(misses);
   add_routing(misses);
   add_borders(misses);
+  add_windows_misses(misses);
   return misses;
 }
 

@@ -230,6 +230,38 @@ TEST(Layouts, FiltersOfSingleChannelsFollowWhatTheyMeet) {
   }
 }
 
+// The greatest value of each 3 x 3 places.
+common::NodeId pool(GraphBuilder& b, common::NodeId x) {
+  Shape shape = b.shape(x);
+  auto i = [](int axis) { return Expr::index(axis); };
+  const Expr row = i(2) + i(4) - Expr(1), column = i(3) + i(5) - Expr(1);
+  View windows{shape, {i(0), i(1), row, column}, {{row, shape[2]}, {column, shape[3]}}, -1e9};
+  windows.shape.insert(windows.shape.end(), {3, 3});
+  return b.reduce(ReduceOp::kMax, b.view(x, windows), {4, 5});
+}
+
+// Pools have their channels last where the convolution behind them, or behind a pool that follows,
+// has them so, and their rows in order where there is none.
+TEST(Layouts, PoolsFollowTheirImages) {
+  for (bool is_convolved : {false, true}) {
+    GraphBuilder b;
+    common::NodeId x = b.unary(common::UnaryOp::kTanh, image(b, 6));
+    x = pool(b, pool(b, x));
+    b.output(is_convolved ? convolution(b, x, {8}) : x);
+    Graph graph = b.finish();
+    expect_same_values(graph);
+    int pools = 0;
+    for (const Node& node : assign_layouts(graph, Machine::kCpu).nodes) {
+      const bool is_pool =
+          node.op == Op::kReduce && common::attr<common::ReduceAttr>(node).op == ReduceOp::kMax;
+      if (!is_pool) continue;
+      ++pools;
+      EXPECT_EQ(node.shape, is_convolved ? (Shape{2, 9, 11, 6}) : (Shape{2, 6, 9, 11}));
+    }
+    EXPECT_EQ(pools, 2);
+  }
+}
+
 // Shapes of what is computed elementwise or by reductions, without axes of size 1.
 std::vector<std::string> computed_shapes(const Graph& graph) {
   std::vector<std::string> shapes;

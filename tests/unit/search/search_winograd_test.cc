@@ -16,6 +16,7 @@
 #include "common/ir/llir/fallback_form.h"
 #include "common/runtime/interpreter/interpreter.h"
 #include "coordinator/rules/matching/winograd_form.h"
+#include "coordinator/search/job_search.h"
 #include "coordinator/search/partition/attention_memo.h"
 #include "coordinator/search/partition/materialisation.h"
 #include "coordinator/search/partition/winograd_convolutions.h"
@@ -267,11 +268,7 @@ Graph as_sum_of_products(const Convolution& c) {
 }
 
 // How many kernels of the program that is chosen before anything is measured hold such a sum.
-int fallbacks(const Convolution& c, common::Machine machine) {
-  const Graph graph = as_sum_of_products(c);
-  common::SteadyClock clock;
-  RegionSpace space(graph, clock, Numerics::kStrict, machine);
-  const common::Program program = space.decode({}).program;
+int fallbacks(const common::Program& program) {
   int found = 0;
   for (const common::Kernel& kernel : program.kernels) {
     for (size_t k = 0; k < kernel.body.nodes.size(); ++k) {
@@ -280,6 +277,56 @@ int fallbacks(const Convolution& c, common::Machine machine) {
     }
   }
   return found;
+}
+
+int fallbacks(const Convolution& c, common::Machine machine) {
+  const Graph graph = as_sum_of_products(c);
+  common::SteadyClock clock;
+  RegionSpace space(graph, clock, Numerics::kStrict, machine);
+  return fallbacks(space.decode({}).program);
+}
+
+// Of 64 channels, where minimal filters are predicted to be the fastest way.
+Graph wide_convolution() {
+  GraphBuilder b;
+  auto i = [](int axis) { return Expr::index(axis); };
+  auto x = b.input(InputKind::kUser, DType::kFloat32, {56, 56, 64}, "x");
+  auto w = b.input(InputKind::kWeight, DType::kFloat32, {64, 3, 3, 64}, "w");
+  const Expr row = i(0) + i(3) - Expr(1), column = i(1) + i(4) - Expr(1);
+  const common::Shape product{56, 56, 64, 3, 3, 64};
+  auto windows = b.view(x, {product, {row, column, i(5)}, {{row, 56}, {column, 56}}, 0});
+  auto filter = b.view(w, {product, {i(2), i(3), i(4), i(5)}, {}, 0});
+  b.output(b.reduce(common::ReduceOp::kSum, b.binary(common::BinaryOp::kMul, windows, filter),
+                    {3, 4, 5}));
+  return b.finish();
+}
+
+// Minimal filters round more than the sums that they stand for. Where that is too much for the
+// values that verification tries, the first clients still get what the cost model takes for the
+// fastest of all else, and the graph as it is only if that is wrong as well.
+TEST(Winograd, DirectSumsStandInForAFirstProgramThatIsWrong) {
+  SearchOptions options;
+  options.budget = 16;
+  options.in_flight = 1;
+  options.target.name = "cpu-x86_64-avx2";
+  auto search = JobSearch::create(wide_convolution(), options, nullptr);
+  ASSERT_TRUE(search.ok());
+  std::vector<std::string> origins;
+  for (int k = 0; k < 3; ++k) {
+    std::vector<CandidateTask> tasks = (*search)->propose(1);
+    ASSERT_EQ(tasks.size(), 1u);
+    EXPECT_EQ(tasks[0].payload.kind, common::TaskKind::kBaseline);
+    EXPECT_EQ(fallbacks(tasks[0].payload.program), k == 0 ? 1 : 0);
+    const bool has_tile = std::ranges::any_of(
+        tasks[0].payload.program.kernels,
+        [](const common::Kernel& kernel) { return kernel.form == common::Template::kTile; });
+    EXPECT_EQ(has_tile, k < 2);
+    origins.emplace_back(tasks[0].origin);
+    CandidateResult wrong;
+    wrong.outcome = common::TaskOutcome::kWrong;
+    (*search)->on_result(tasks[0].id, wrong);
+  }
+  EXPECT_EQ(origins, (std::vector<std::string>{"plain", "direct", "lowering"}));
 }
 
 TEST(Winograd, IsChosenOnProcessorsForFiltersThatAreWeights) {
@@ -338,6 +385,41 @@ TEST(LoweringGate, TakesWhatIsPredictedToTakeLeast) {
   EXPECT_FALSE(priced.holds(library, common::Template::kTile));
   const Genome tile = priced.gated(1000, 1e6);
   EXPECT_FALSE(priced.holds(tile, common::Template::kGemm));
+}
+
+// A norm of each channel over an image whose channels are last: one operation, or written out.
+TEST(LoweringGate, DecidesAboutNormsAlongOuterAxes) {
+  using common::BinaryOp;
+  using common::ReduceOp;
+  GraphBuilder b;
+  auto mean = [&](common::NodeId of) {
+    return b.binary(BinaryOp::kDiv, b.reduce(ReduceOp::kSum, of, {0, 1}, true),
+                    b.scalar(DType::kFloat32, 128 * 128));
+  };
+  auto x = b.input(InputKind::kUser, DType::kFloat32, {128, 128, 16}, "x");
+  auto centred = b.binary(BinaryOp::kSub, x, mean(x));
+  auto variance = b.binary(BinaryOp::kAdd, mean(b.binary(BinaryOp::kMul, centred, centred)),
+                           b.scalar(DType::kFloat32, 1e-5));
+  b.output(b.binary(BinaryOp::kMul, centred, b.unary(common::UnaryOp::kRsqrt, variance)));
+  common::SteadyClock clock;
+  RegionSpace space(b.finish(), clock);
+  auto has_norm = [&](const Genome& genome) {
+    const auto& kernels = space.structure(genome)->fused.kernels;
+    return std::ranges::any_of(kernels, [](const auto& built) {
+      return std::ranges::any_of(built->kernel.body.nodes,
+                                 [](const Node& node) { return node.op == Op::kNorm; });
+    });
+  };
+  for (bool is_slow : {false, true}) {
+    const Genome genome = gate_lowerings(
+        space, {},
+        [&](const Genome& tried) {
+          const double norm_ns = is_slow ? 1000 : 10;
+          return KernelShares{{has_norm(tried) ? 0 : 1, has_norm(tried) ? norm_ns : 100}};
+        },
+        100);
+    EXPECT_EQ(has_norm(genome), !is_slow);
+  }
 }
 
 TEST(LoweringGate, KeepsToItsTries) {

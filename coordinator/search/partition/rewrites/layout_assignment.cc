@@ -67,6 +67,9 @@ class Assignment {
     for (const WeightedSum& each : sums) {
       if (!has_columns(each)) join_channels(each);
     }
+    for (size_t id = 0; id < graph_.nodes.size(); ++id) {
+      if (is_pool(id)) join_pool(id);
+    }
     for (const WeightedSum& each : sums) {
       if (has_columns(each)) want_order(each);
     }
@@ -201,6 +204,38 @@ class Assignment {
       auto d = axis_along(x, axis);
       if (d && is_free(at(image))) join(axis_of(s.sum, k), axis_of(at(image), *d));
       join_readers(s.sum, k);
+    }
+  }
+
+  // A maximum or a sum over windows of an image.
+  bool is_pool(size_t id) const {
+    const Node& reduce = graph_.nodes[id];
+    if (reduce.op != Op::kReduce || !is_free(id)) return false;
+    const Node& windows = graph_.node(beneath_casts(reduce.operands[0]));
+    if (windows.op != Op::kView || !is_free(at(windows.operands[0]))) return false;
+    const View& view = attr<ViewAttr>(windows).view;
+    return std::ranges::any_of(view.index, [&](const Expr& e) {
+      bool place = false, tap = false;
+      e.visit_vars([&](common::Var v) {
+        if (v.kind != common::Var::Kind::kIndex) return;
+        (common::contains(attr<ReduceAttr>(reduce).axes, v.id) ? tap : place) = true;
+      });
+      return place && tap;
+    });
+  }
+
+  // The channels of what it gives lie where those of the image do: windows are computed a vector
+  // of channels at a time, and beside each other where the image's rows lie last.
+  void join_pool(size_t id) {
+    const Node& reduce = graph_.nodes[id];
+    const NodeId windows = beneath_casts(reduce.operands[0]);
+    const NodeId image = graph_.node(windows).operands[0];
+    const std::vector<int> kept = kept_axes(graph_.node(windows), attr<ReduceAttr>(reduce).axes);
+    for (size_t k = 0; k < kept.size(); ++k) {
+      auto d = axis_along(windows, kept[k]);
+      if (!d || reduce.shape[k].is_constant(1)) continue;
+      join(axis_of(id, static_cast<int>(k)), axis_of(at(image), *d));
+      join_readers(id, static_cast<int>(k));
     }
   }
 
