@@ -51,12 +51,15 @@ void add_windows(Cases& cases) {
 }
 
 void add_sums(Cases& cases) {
-  const std::vector<std::pair<Shape, std::vector<int>>> sums{
-      {{1280, 3}, {0}}, {{3, 16, 90, 2}, {1, 2}}, {{16, 3, 80, 2}, {0, 2}}};
-  for (const auto& [shape, axes] : sums) {
+  struct Sums {
+    Shape shape;
+    std::vector<int> axes;
+  };
+  const std::vector<Sums> all{{{1280, 3}, {0}}, {{3, 16, 90, 2}, {1, 2}}, {{16, 3, 80, 2}, {0, 2}}};
+  for (const Sums& sums : all) {
     cases.emplace("sums-in-parts",
-                  RuleCase{kFloats, [shape, axes](GraphBuilder& b, DType t) {
-                             b.output(b.reduce(ReduceOp::kSum, input(b, t, shape), axes));
+                  RuleCase{kFloats, [sums](GraphBuilder& b, DType t) {
+                             b.output(b.reduce(ReduceOp::kSum, input(b, t, sums.shape), sums.axes));
                            }});
   }
 }
