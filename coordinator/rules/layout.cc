@@ -262,6 +262,8 @@ std::optional<ClassId> with_joined_axes(Rewriter& r, const View& view, ClassId i
     }
     seen.index[d] = outer.left();
     seen.index.erase(seen.index.begin() + axis + 1);
+    // Nothing but a reshape.
+    if (common::view_is_identity(seen, joined.shape)) return std::nullopt;
     return r.view(r.view(input, joined), seen);
   }
   return std::nullopt;
