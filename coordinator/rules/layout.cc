@@ -251,20 +251,16 @@ std::optional<ClassId> with_joined_axes(Rewriter& r, const View& view, ClassId i
                           view.index[d + 1] == common::mod(outer.left(), outer.right());
     if (!is_split) continue;
     const auto axis = static_cast<std::ptrdiff_t>(d);
-    View joined, seen = view;
-    joined.shape = shape;
-    joined.shape[d] = shape[d] * shape[d + 1];
-    joined.shape.erase(joined.shape.begin() + axis + 1);
-    for (size_t k = 0; k < joined.shape.size(); ++k) {
-      const Expr place = Expr::index(static_cast<int>(k));
-      joined.index.push_back(k == d ? common::floor_div(place, shape[d + 1]) : place);
-      if (k == d) joined.index.push_back(common::mod(place, shape[d + 1]));
-    }
+    Shape joined = shape;
+    joined[d] = shape[d] * shape[d + 1];
+    joined.erase(joined.begin() + axis + 1);
+    View seen = view;
     seen.index[d] = outer.left();
     seen.index.erase(seen.index.begin() + axis + 1);
     // Nothing but a reshape.
-    if (common::view_is_identity(seen, joined.shape)) return std::nullopt;
-    return r.view(r.view(input, joined), seen);
+    if (common::view_is_identity(seen, joined)) return std::nullopt;
+    const common::Bounds bounds(r.symbols(), {});
+    return r.view(r.view(input, common::view_reshape(shape, joined, bounds)), seen);
   }
   return std::nullopt;
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 #include <utility>
 
 #include "common/base/cat.h"
@@ -120,8 +119,9 @@ class Search final : public JobSearch {
   // What became of the first whole program, and of those that are tried in its place.
   struct Plain {
     bool has_failed = false;
-    bool has_stand_in = false;       // one is under way, or was right
-    std::set<common::Digest> tried;  // the plain program and its stand-ins
+    bool has_stand_in = false;  // one is under way, or was right
+    bool is_direct_sent = false;
+    bool is_lowering_sent = false;  // the lowering was sent, as the plain program or in its place
   };
   // How and when the search for regions' programs ends.
   struct Ending {
@@ -407,7 +407,8 @@ std::optional<CandidateTask> Search::send_plain() {
   } else {
     plain.program = regions_.assembled(plain.parts);
   }
-  plain_.tried.insert(common::program_fingerprint(plain.program));
+  plain_.is_lowering_sent = common::program_fingerprint(plain.program) ==
+                            common::program_fingerprint(regions_.lowering());
   std::vector<Program> fitted = memory_.fit(plain.program);
   if (!fitted.empty()) {
     plain.program = std::move(fitted.front());
@@ -421,16 +422,18 @@ std::optional<CandidateTask> Search::send_plain() {
 
 // The next program in the plain one's place: with direct sums alone, then the graph as it is.
 std::optional<CandidateTask> Search::send_stand_in() {
-  for (bool is_direct : {true, false}) {
-    auto program = is_direct ? regions_.direct() : std::optional(regions_.lowering());
-    if (!program || !plain_.tried.insert(common::program_fingerprint(*program)).second) continue;
-    std::vector<Program> fitted = memory_.fit(*program);
-    if (fitted.empty()) continue;
+  auto stand_in = [&](const char* origin, const Program& program) -> std::optional<CandidateTask> {
+    std::vector<Program> fitted = memory_.fit(program);
+    if (fitted.empty()) return std::nullopt;
     plain_.has_stand_in = true;
-    return send_whole(TaskKind::kBaseline, is_direct ? "direct" : "lowering",
-                      {std::move(fitted.front()), {}});
+    return send_whole(TaskKind::kBaseline, origin, {std::move(fitted.front()), {}});
+  };
+  if (!std::exchange(plain_.is_direct_sent, true)) {
+    auto direct = regions_.direct();
+    if (auto task = direct ? stand_in("direct", *direct) : std::nullopt) return task;
   }
-  return std::nullopt;
+  if (std::exchange(plain_.is_lowering_sent, true)) return std::nullopt;
+  return stand_in("lowering", regions_.lowering());
 }
 
 CandidateTask Search::send_region(SearchedRegions::Proposal proposal) {
@@ -466,8 +469,7 @@ CandidateTask Search::send_whole(TaskKind kind, const char* origin, Finalist fin
   if (kind == TaskKind::kFinalist) {
     sent.task.payload.measure.repetitions = kFinalistRepetitions;
   }
-  sent.is_found = kind == TaskKind::kFinalist ||
-                  sent.task.fingerprint != common::program_fingerprint(regions_.lowering());
+  sent.is_found = kind == TaskKind::kFinalist || !plain_.is_lowering_sent;
   sent.parts = std::move(finalist.parts);
   return send(std::move(sent));
 }
@@ -520,13 +522,11 @@ void Search::maybe_conclude() {
   learn_until(sent_.size());
   if (!choice_) choice_.emplace(sent_, options_.time_ms);
   if (!choice_->is_decided()) return;
-  // The graph as it is is the last resort when it was not tried yet.
+  // The lowering is the last resort when it was not tried yet.
   const Sent* best = choice_->best();
-  if (best == nullptr) {
-    Program lowering = regions_.lowering();
-    if (plain_.tried.insert(common::program_fingerprint(lowering)).second) {
-      add_finalists(lowering, {}, 1);
-    }
+  bool has_last_resort = best == nullptr && !std::exchange(plain_.is_lowering_sent, true);
+  if (has_last_resort) {
+    add_finalists(regions_.lowering(), {}, 1);
     if (!finalists_.empty()) {
       choice_.reset();
       return;

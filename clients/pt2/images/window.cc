@@ -131,8 +131,8 @@ void col2im(Context& c) {
   // without steps.
   View terms, image;
   terms.shape = {shape[0], *channels};
-  terms.index = image.index = {Expr::index(0), Expr::index(1), covers[0].row, covers[1].row};
-  image.index.resize(2);
+  terms.index = {Expr::index(0), Expr::index(1), covers[0].row, covers[1].row};
+  image.index = {Expr::index(0), Expr::index(1)};
   image.shape = {shape[0], *channels, sizes[0], sizes[1]};
   for (size_t k = 0; k < 2; ++k) {
     const Cover& cover = covers[k];

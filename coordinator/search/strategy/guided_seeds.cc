@@ -69,7 +69,8 @@ std::optional<Genome> GuidedSearch::with_direct_sum(const Genome& genome) {
   };
   std::optional<Genome> best;
   double best_ns = 0;
-  for (const Site& site : lay_out(genome).structure->sites) {
+  const auto structure = lay_out(genome).structure;  // others are laid out meanwhile
+  for (const Site& site : structure->sites) {
     if (site.name.kind != GeneKind::kChoice || !is_filter(site.current)) continue;
     for (int64_t value : site.values) {
       if (is_filter(value)) continue;

@@ -6,8 +6,8 @@ namespace {
 
 Expr at(int axis) { return Expr::index(axis); }
 
-// Of images of 2 x 9 x 8 places: windows of so many places along both axes, so far apart, within a
-// border of `fill`.
+// A reduction of windows of two 9 x 8 images, padded with `fill`: `taps` elements along both axes,
+// with a stride of `step`.
 struct Pool {
   ReduceOp op{};
   int64_t taps = 5, step = 1;
