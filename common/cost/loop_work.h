@@ -23,9 +23,10 @@ struct StepWork {
   friend bool operator==(const StepWork&, const StepWork&) = default;
 };
 
-// Jumps that one to a line counts for which has left the first cache before another element of it
-// is asked for: where so many lines or more lie between (a norm along images of 128 x 128 places
-// with 32 channels last took 0.8 ns an element, one of few places 0.23).
+// A strided load counts as so many jumps if it touches at least kFirstCacheLines lines before it
+// reads another element of the same line: the line has then left the first cache. Measured: a norm
+// of each of 32 channels, channels last, over 128 x 128 images takes 0.8 ns an element; a jump
+// within the first cache takes 0.23 ns.
 inline constexpr double kLineJump = 4;
 inline constexpr int64_t kFirstCacheLines = 512;  // 32 KiB
 

@@ -270,6 +270,22 @@ class Walk {
     return {.jumps = lines >= kFirstCacheLines && !at.is_packed ? kLineJump : 1};
   }
 
+  // How many lines a load touches, by its offset in a loop nest, before it comes back to one.
+  template <class Offset>
+  double lines_between(const Order& order, Offset offset) const {
+    constexpr int64_t kLine = 16;
+    std::vector<int64_t> loops(loops_.count(), 0);
+    const int64_t begin = offset(loops);
+    double lines = 1;
+    for (size_t k = order.size(); k-- > 0;) {
+      loops[order[k]] = 1;
+      if (std::abs(offset(loops) - begin) < kLine) break;
+      loops[order[k]] = 0;
+      lines *= loops_.extent(order[k]);
+    }
+    return lines;
+  }
+
   template <class Offset>
   void note_merges(Offset offset) {
     std::vector<int64_t> loops(loops_.count(), 0);
@@ -314,15 +330,7 @@ class Walk {
     // Of rows side by side each load takes elements that are a row apart.
     if (stride == 1 && at.is_spread) return add(indices, at, {.jumps = 1});
     if (stride == 0 || stride == 1) return add(indices, at, {.simple = 1});
-    constexpr int64_t kLine = 16;
-    double lines = 1;
-    for (size_t k = at.order.size(); k-- > 0;) {
-      loops.assign(loops_.count(), 0);
-      loops[at.order[k]] = 1;
-      if (std::abs(offset_at(loops) - begin) < kLine) break;
-      lines *= loops_.extent(at.order[k]);
-    }
-    add(indices, at, jump(at, lines));
+    add(indices, at, jump(at, lines_between(at.order, offset_at)));
   }
 
   // The loops that an index tensor's value depends on.

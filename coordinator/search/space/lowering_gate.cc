@@ -74,20 +74,23 @@ class LoweringGate {
     return std::any_of(site.values.begin(), site.values.end(), [&](int64_t value) {
       const auto node = static_cast<NodeId>(value);
       if (heads_.node(graph_.head(node)).op != common::Op::kView) return false;
-      bool found = false;
-      graph_.for_each_node(graph_.find(graph_.children(node).front()), [&](NodeId below) {
-        found = found || heads_.node(graph_.head(below)).op == common::Op::kNorm;
-      });
-      return found;
+      return holds(graph_.children(node).front(),
+                   [](const common::Node& below) { return below.op == common::Op::kNorm; });
     });
   }
 
   bool holds_windows(ClassId cls) const {
+    return holds(cls, [](const common::Node& node) {
+      return node.op == common::Op::kView && has_windows(common::attr<common::ViewAttr>(node).view);
+    });
+  }
+
+  // Whether the class holds a node that is accepted.
+  template <class F>
+  bool holds(ClassId cls, F accepts) const {
     bool found = false;
-    graph_.for_each_node(cls, [&](NodeId id) {
-      const common::Node& node = heads_.node(graph_.head(id));
-      found = found || (node.op == common::Op::kView &&
-                        has_windows(common::attr<common::ViewAttr>(node).view));
+    graph_.for_each_node(graph_.find(cls), [&](NodeId id) {
+      found = found || accepts(heads_.node(graph_.head(id)));
     });
     return found;
   }
