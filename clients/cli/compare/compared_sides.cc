@@ -1,6 +1,9 @@
 #include "clients/cli/compare/compared_sides.h"
 
 #include <algorithm>
+#include <chrono>
+#include <ctime>
+#include <thread>
 
 #include "clients/cli/base/signals.h"
 #include "clients/peers/script.h"
@@ -37,6 +40,38 @@ void turn_of(PeerSide* peer) {
   auto us = peer->process->run(calls_of(peer->result));
   if (!us.ok()) return peer->fail(us.error());
   peer->result.us.insert(peer->result.us.end(), us->begin(), us->end());
+}
+
+// What the processes of all sides have computed so far.
+int64_t processor_ns(const std::vector<PeerSide>& peers) {
+  constexpr int64_t kNsPerS = 1'000'000'000;
+  int64_t sum = 0;
+  auto add = [&](clockid_t clock) {
+    timespec time{};
+    if (::clock_gettime(clock, &time) == 0) sum += time.tv_sec * kNsPerS + time.tv_nsec;
+  };
+  add(CLOCK_PROCESS_CPUTIME_ID);
+  for (const PeerSide& peer : peers) {
+    clockid_t clock{};
+    bool runs = peer.process && ::clock_getcpuclockid(peer.process->pid(), &clock) == 0;
+    if (runs) add(clock);
+  }
+  return sum;
+}
+
+// Waits until no side computes: after a call, threads of some libraries spin for dozens of
+// milliseconds in case that another one comes, and are in the next side's way.
+void wait_until_quiet(const std::vector<PeerSide>& peers) {
+  constexpr std::chrono::milliseconds kStep{2};
+  constexpr int64_t kQuietNs = 200'000;  // of a step
+  constexpr int kStepsMax = 250;
+  int64_t before = processor_ns(peers);
+  for (int step = 0; step < kStepsMax; ++step) {
+    std::this_thread::sleep_for(kStep);
+    const int64_t now = processor_ns(peers);
+    if (now - before < kQuietNs) return;
+    before = now;
+  }
 }
 
 void measure_rates(std::vector<PeerSide>* peers) {
@@ -184,6 +219,7 @@ Result<RowBound> measure_rounds(const MeasuredModel& model, const Roofline& roof
     for (size_t turn = 0; turn < sides; ++turn) {
       LFARM_RETURN_IF_ERROR(check_stop());
       size_t k = (round + turn) % sides;
+      wait_until_quiet(*peers);
       if (k == 0) {
         if (own->side) turn_of(own);
       } else if ((*peers)[k - 1].process) {

@@ -59,8 +59,9 @@ OwnSide open_own(const MeasuredModel& model, const common::Result<PulledPlan>& p
                  const common::Result<std::vector<common::HostTensor>>& expected);
 
 // Measures what PyTorch's products take, then all sides in turns, of which another begins each
-// round. `model` of more bytes than the roofline's caches hold: memory's bandwidth is measured in
-// the same rounds. The error is that of a signal that asked to stop.
+// round, and each once the others' threads have gone to sleep. `model` of more bytes than the
+// roofline's caches hold: memory's bandwidth is measured in the same rounds. The error is that of a
+// signal that asked to stop.
 common::Result<RowBound> measure_rounds(const MeasuredModel& model, const Roofline& roofline,
                                         int rounds, int threads, OwnSide* own,
                                         std::vector<PeerSide>* peers);
