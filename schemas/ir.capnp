@@ -130,6 +130,7 @@ struct Node {
   struct Sort {
     axis @0 :Int32;
     descending @1 :Bool;
+    count @2 :Int64;
   }
   struct Loop {
     body @0 :Graph;

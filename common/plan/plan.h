@@ -36,7 +36,7 @@ bool is_target(std::string_view target, std::string_view wanted);
 Machine machine_of(const Target& target);
 
 // Changes whenever rules, code generator or toolchain change what a plan would contain.
-inline constexpr std::string_view kCompilerEpoch = "37";
+inline constexpr std::string_view kCompilerEpoch = "38";
 // The numerics policy: "strict" rounds as the model asks, but for probabilities within attention.
 inline constexpr std::string_view kDefaultPolicy = "strict";
 // "relaxed" also takes rewrites that hold only while all values are finite.

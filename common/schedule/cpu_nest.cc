@@ -6,7 +6,7 @@
 #include "common/cost/loop_time.h"
 #include "common/ir/nest/reduction_fusion.h"
 #include "common/ir/nest/transformations.h"
-#include "common/schedule/independent_reductions.h"
+#include "common/schedule/reductions/independent_reductions.h"
 
 namespace common {
 namespace {

@@ -19,8 +19,8 @@
 #include "common/lowering/loops/gpu_loops.h"
 #include "common/lowering/loops/late_reads.h"
 #include "common/schedule/gpu_splits.h"
-#include "common/schedule/independent_reductions.h"
-#include "common/schedule/walked_reductions.h"
+#include "common/schedule/reductions/independent_reductions.h"
+#include "common/schedule/reductions/walked_reductions.h"
 
 namespace common {
 namespace {

@@ -213,8 +213,10 @@ void IrWriter::node(ir::Node::Builder out, const Node& node) {
     }
     case Op::kSort: {
       auto sort = out.initSort();
-      sort.setAxis(attr<SortAttr>(node).axis);
-      return sort.setDescending(attr<SortAttr>(node).descending);
+      const auto& a = attr<SortAttr>(node);
+      sort.setAxis(a.axis);
+      sort.setDescending(a.descending);
+      return sort.setCount(a.count);
     }
     case Op::kLoop:
       return loop(out.initLoop(), attr<LoopAttr>(node));
@@ -424,7 +426,7 @@ Attr IrReader::attribute(ir::Node::Reader in) {
     }
     case Kind::SORT: {
       auto sort = in.getSort();
-      return SortAttr{sort.getAxis(), sort.getDescending()};
+      return SortAttr{sort.getAxis(), sort.getDescending(), sort.getCount()};
     }
     case Kind::LOOP:
       return loop(in.getLoop());

@@ -199,8 +199,10 @@ std::optional<ClassId> undone_order(const Rewriter& r, ClassId cls) {
   if (!scatter || !is_along_line(*scatter->node, ScatterMode::kAssign)) return std::nullopt;
   auto update = index_value(r, scatter->operands[1]);
   ClassId order = scatter->operands[2];
-  if (!update || *update != Expr::index(0) || r.shape(order) != scatter->node->shape ||
-      !r.find(order, Op::kSort)) {
+  auto sort = r.find(order, Op::kSort);
+  // A permutation: all positions of what is sorted.
+  if (!update || *update != Expr::index(0) || r.shape(order) != scatter->node->shape || !sort ||
+      r.shape(sort->operands[0]) != scatter->node->shape) {
     return std::nullopt;
   }
   return r.graph().find(order);

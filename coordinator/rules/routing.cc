@@ -85,7 +85,7 @@ bool are_sorted_positions(Rewriter& r, ClassId places, int axis, const Expr& ext
         k == axis ? (index[at(k)] - Expr::index(k)).is_constant() : index[at(k)] == Expr::index(k);
     if (!fits) return false;
   }
-  return sort->node->shape[at(axis)] == extent;
+  return r.shape(sort->operands[0])[at(axis)] == extent;
 }
 
 std::optional<Routing> routing_of(Rewriter& r, ClassId weights) {

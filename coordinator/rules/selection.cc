@@ -1,5 +1,6 @@
-// Selections: the first k of a long line in the order of a sort, as top-k asks for.
+// Selections: the first k of a line in the order of a sort, as top-k asks for.
 //
+//   slice(sort(x), 50)                =  sort(x) count=50
 //   slice(sort(x), 50), x of 151,936  =  slice(sort(the first 50 of each of 128 parts), 50)
 //
 // A GPU sorts each part by a block. Candidates stand in the order of their parts and, within a
@@ -143,9 +144,29 @@ std::optional<ClassId> selection_by_parts(Rewriter& r, ClassId x, const SortAttr
   return lines.gather(candidates, lines.view(order, {kept}, {lines.axis(0)}));
 }
 
+// The places of a sort that a view reads, where they are few of them.
+std::optional<ClassId> first_of_sort(Rewriter& r, ClassId x, const SortAttr& sort,
+                                     const View& view) {
+  constexpr int64_t kFewerTimes = 2;
+  if (sort.count != 0) return std::nullopt;
+  const auto axis = static_cast<size_t>(sort.axis);
+  const int64_t last = common::loop_bounds(view.shape, r.symbols()).upper(view.index[axis]);
+  Shape shape = r.shape(x);
+  const int64_t least = common::Bounds(r.symbols(), {}).lower(shape[axis]);
+  if (last < 0 || last >= least / kFewerTimes) return std::nullopt;
+  shape[axis] = last + 1;
+  const SortAttr first{sort.axis, sort.descending, last + 1};
+  return r.view(r.add({Op::kSort, DType::kInt64, shape, {}, first}, {x}), view);
+}
+
 }  // namespace
 
 void add_selection_rules(RuleMaker& m) {
+  m.rule("first-of-sort", Equivalence::kBits, "(view@v (sort@s ?x))",
+         [&m](Rewriter& r, const Match& match) {
+           return first_of_sort(r, match["x"], attr<SortAttr>(m.node(match, "s")),
+                                attr<common::ViewAttr>(m.node(match, "v")).view);
+         });
   m.rule("selection-by-parts", Equivalence::kBits, "(view@v (sort@s ?x))",
          [&m](Rewriter& r, const Match& match) {
            return selection_by_parts(r, match["x"], attr<SortAttr>(m.node(match, "s")),

@@ -111,7 +111,7 @@ ValueRange ValueRanges::derive(NodeId id, int depth) {
       return between(0, node.shape[0] - 1);
     case Op::kSort: {
       auto axis = static_cast<size_t>(attr<common::SortAttr>(node).axis);
-      return between(0, node.shape[axis] - 1);
+      return between(0, b_.shape(node.operands[0])[axis] - 1);
     }
     case Op::kView:
       return of_view(node, depth);

@@ -212,8 +212,10 @@ class Walk {
       return reductions_[static_cast<size_t>(a)] > reductions_[static_cast<size_t>(b)];
     });
     for (NodeId operand : operands) {
+      // All of a line is sorted for some of its positions.
+      const bool is_whole = node.op != Op::kSort || attr<SortAttr>(node).count == 0;
       bool is_aligned =
-          node.op != Op::kFourier && body_.node(operand).shape.size() == indices.size();
+          node.op != Op::kFourier && is_whole && body_.node(operand).shape.size() == indices.size();
       Indices own;
       if (!is_aligned) own = loops_.open(body_.node(operand).shape);
       demand(operand, is_aligned ? indices : own, is_aligned ? at : Context{order_of(own), false});
@@ -229,7 +231,9 @@ class Walk {
   }
 
   void note_sort(const Node& node, double times) {
-    SortWork work = sort_work(body_, node, times, symbols_);
+    const auto axis = static_cast<size_t>(attr<SortAttr>(node).axis);
+    const double places = count_elements({node.shape[axis]}, symbols_);
+    SortWork work = sort_work(body_, node, times / places, symbols_);
     profile_.sort = sort_size(body_, node, symbols_);
     count(profile_.sort_steps, work.steps);
     count(profile_.sort_turns, work.turns);

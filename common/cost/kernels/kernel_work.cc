@@ -10,6 +10,7 @@
 #include "common/ir/hlir/sizes.h"
 #include "common/ir/hlir/tile_form.h"
 #include "common/ir/llir/grouped_form.h"
+#include "common/schedule/sort_selection.h"
 
 namespace common {
 
@@ -174,19 +175,47 @@ AttentionSize attention_size(const Kernel& kernel, const AttentionForm& form,
   return size;
 }
 
-// Short rows by insertion, others digit by digit (256 counts a digit, those that are equal in all
+namespace {
+
+// Short lines by insertion, others digit by digit (256 counts a digit, those that are equal in all
 // keys are only counted).
-SortWork sort_work(const Graph& body, const Node& node, double elements,
+SortWork line_work(double length, DType key) {
+  constexpr double kShort = 48, kCounts = 256;
+  if (length <= kShort) return {length * length / 4, length};
+  const double moved = 8 * length + 3 * kCounts, counted = 2 * length;
+  return {sort_key_bytes(key) * counted + static_cast<double>(dtype_size(key)) * moved, 0};
+}
+
+// All keys are compared with the last one that is kept. Of keys in no order, so many are before it
+// as the harmonic numbers tell: count * (1 + ln(length / count)).
+SortWork selection_work(const SortSelection& selection, double length, double count, DType key) {
+  constexpr double kCompared = 2, kTurns = 2;
+  const double before = std::min(length, count * (1 + std::log(std::max(1.0, length / count))));
+  SortWork work{length * kCompared, before * kTurns};
+  if (selection.method == SelectionMethod::kFew) {
+    work.steps += before * count / 2;
+    return work;
+  }
+  const auto room = static_cast<double>(selection.room);
+  const double sorts = 1 + std::max(0.0, (before - room) / (room - count));
+  work.steps += sorts * line_work(std::min(room, length), key).steps;
+  return work;
+}
+
+}  // namespace
+
+SortWork sort_work(const Graph& body, const Node& node, double lines,
                    const std::vector<int64_t>& symbols) {
-  constexpr double kShort = 48, kDigits = 8, kCounts = 256;
   const Node& operand = body.node(node.operands[0]);
-  auto axis = static_cast<size_t>(attr<SortAttr>(node).axis);
-  double length = size_of(operand.shape[axis], symbols);
-  double rows = elements / length;
-  if (length <= kShort) return {rows * length * length / 4, elements};
-  double digits = std::min(kDigits, static_cast<double>(dtype_size(operand.dtype)));
-  double moved = 8 * length + 3 * kCounts, counted = 2 * length;
-  return {rows * (kDigits * counted + digits * moved), 0};
+  const auto& sort = attr<SortAttr>(node);
+  const Expr& extent = operand.shape[static_cast<size_t>(sort.axis)];
+  const double length = size_of(extent, symbols);
+  const SortSelection selection = sort_selection(extent, sort.count);
+  const SortWork work =
+      selection.method == SelectionMethod::kWhole
+          ? line_work(length, operand.dtype)
+          : selection_work(selection, length, static_cast<double>(sort.count), operand.dtype);
+  return {lines * work.steps, lines * work.turns};
 }
 
 SortSize sort_size(const Graph& body, const Node& node, const std::vector<int64_t>& symbols) {

@@ -29,12 +29,12 @@ ContractionSize contraction_size(const Graph& body, const Node& node,
 AttentionSize attention_size(const Kernel& kernel, const AttentionForm& form,
                              const std::vector<int64_t>& symbols);
 
-// See KernelProfile. `node` is a kSort of the body, of `elements` elements.
+// See KernelProfile. `node` is a kSort of the body, which sorts `lines` lines.
 struct SortWork {
   double steps = 0;
   double turns = 0;
 };
-SortWork sort_work(const Graph& body, const Node& node, double elements,
+SortWork sort_work(const Graph& body, const Node& node, double lines,
                    const std::vector<int64_t>& symbols);
 
 // `node` is a kSort of the body.

@@ -346,8 +346,8 @@ NodeId GraphBuilder::fourier(NodeId real, std::optional<NodeId> imaginary,
   return add(std::move(node));
 }
 
-NodeId GraphBuilder::sort_indices(NodeId x, int axis, bool descending) {
-  return add({Op::kSort, {}, {}, {x}, SortAttr{axis, descending}});
+NodeId GraphBuilder::sort_indices(NodeId x, int axis, bool descending, int64_t count) {
+  return add({Op::kSort, {}, {}, {x}, SortAttr{axis, descending, count}});
 }
 
 NodeId GraphBuilder::gather(NodeId data, const std::vector<NodeId>& indices, const Shape& wanted,

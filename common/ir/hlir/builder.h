@@ -57,7 +57,8 @@ class GraphBuilder {
   NodeId scan(ScanOp op, NodeId x, int axis);
   // One part of the transform along the last axis, see FourierAttr.
   NodeId fourier(NodeId real, std::optional<NodeId> imaginary, const FourierAttr& part);
-  NodeId sort_indices(NodeId x, int axis, bool descending);
+  // See SortAttr.
+  NodeId sort_indices(NodeId x, int axis, bool descending, int64_t count = 0);
   // See GatherAttr; `indices` are expanded to `shape`.
   NodeId gather(NodeId data, const std::vector<NodeId>& indices, const Shape& shape,
                 std::vector<Coordinate> coordinates);

@@ -197,6 +197,7 @@ struct ScatterAttr {
 struct SortAttr {
   int axis = 0;
   bool descending = false;
+  int64_t count = 0;  // the result has the first so many positions of the axis; 0: all of them
   friend bool operator==(const SortAttr&, const SortAttr&) = default;
 };
 

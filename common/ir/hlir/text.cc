@@ -48,7 +48,8 @@ struct DescribeAttr {
     return cat(" at=", coordinates_text(a.coordinates));
   }
   std::string operator()(const SortAttr& a) const {
-    return cat(" axis=", a.axis, " descending=", a.descending ? 1 : 0);
+    const std::string count = a.count == 0 ? "" : cat(" count=", a.count);
+    return cat(" axis=", a.axis, " descending=", a.descending ? 1 : 0, count);
   }
   std::string operator()(const LoopAttr& a) const {
     return cat(" trip_count=", a.trip_count, " carried=", a.carried, " invariant=", a.invariant,

@@ -136,7 +136,8 @@ bool parse_operation(std::string_view name, const Fields& f, Node& node) {
     }
     case Op::kSort:
       if (!integer("axis") || !integer("descending")) return false;
-      node.attr = SortAttr{static_cast<int>(*integer("axis")), *integer("descending") != 0};
+      node.attr = SortAttr{static_cast<int>(*integer("axis")), *integer("descending") != 0,
+                           integer("count").value_or(0)};
       return true;
     case Op::kLoop: {
       LoopAttr a;

@@ -4,6 +4,7 @@
 
 #include "common/base/cat.h"
 #include "common/base/contains.h"
+#include "common/ir/expr/bounds.h"
 #include "common/ir/expr/index.h"
 
 namespace common {
@@ -241,7 +242,13 @@ class Inference {
     const auto* a = attribute<SortAttr>();
     if (!a || node_.operands.size() != 1 || !axis_ok(a->axis, 0)) return bad("no such axis");
     if (type(0).dtype == DType::kComplex64) return bad("complex numbers have no order");
-    return TensorType{DType::kInt64, type(0).shape};
+    Shape shape = type(0).shape;
+    Expr& length = shape[at(a->axis)];
+    if (a->count < 0 || a->count > Bounds(graph_.symbols, {}).lower(length)) {
+      return bad("a line has fewer elements");
+    }
+    if (a->count > 0) length = a->count;
+    return TensorType{DType::kInt64, shape};
   }
 
   Status check_coordinates(const std::vector<Coordinate>& coordinates, size_t data_rank,

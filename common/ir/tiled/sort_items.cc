@@ -19,7 +19,8 @@ SortItemsAdder::SortItemsAdder(Graph& graph, NodeId sort)
       node_(graph.node(sort)),
       axis_(at(attr<SortAttr>(node_).axis)),
       lines_(node_.shape),
-      length_(node_.shape[axis_]) {
+      length_(nodes_.shape(node_.operands[0])[axis_]),
+      count_(node_.shape[axis_]) {
   lines_.erase(lines_.begin() + static_cast<std::ptrdiff_t>(axis_));
 }
 
@@ -101,6 +102,11 @@ NodeId SortItemsAdder::places(NodeId rank, NodeId is_item) {
   for (size_t d = 0; d < lines_.size(); ++d) line.push_back(Expr::index(static_cast<int>(d)));
   const NodeId place = nodes_.gather(flat, static_cast<int>(axis_), rank, line);
   const NodeId none = nodes_.full(DType::kInt64, nodes_.shape(rank), -1);
+  if (attr<SortAttr>(node_).count != 0) {
+    const NodeId count = nodes_.full(DType::kInt64, nodes_.shape(rank),
+                                     static_cast<double>(attr<SortAttr>(node_).count));
+    is_item = nodes_.binary(BinaryOp::kAnd, is_item, nodes_.binary(BinaryOp::kLess, rank, count));
+  }
   return nodes_.select(is_item, place, none);
 }
 

@@ -32,12 +32,13 @@ class SortItemsAdder {
   NodeId is_before(const SortItems& a, const SortItems& b);
 
   // Where the item goes in the node's memory whose rank is given over axes that begin with those of
-  // lines; -1 where not `is_item`.
+  // lines; -1 where not `is_item` or the node has no position for it.
   NodeId places(NodeId rank, NodeId is_item);
   NodeId is_item(const SortItems& items);
 
   const Shape& lines() const { return lines_; }
   const Expr& length() const { return length_; }
+  const Expr& count() const { return count_; }  // positions of the result
   const Node& node() const { return node_; }
 
  private:
@@ -45,7 +46,7 @@ class SortItemsAdder {
   Node node_;
   size_t axis_;
   Shape lines_;
-  Expr length_;
+  Expr length_, count_;
 };
 
 }  // namespace common

@@ -70,10 +70,10 @@ class SortLoopsAdder {
     }
     // The first places are the line's.
     LoopAxes line = line_axes();
-    const Expr rank = line.add(sort_.length());
+    const Expr rank = line.add(sort_.count());
     line.inside.push_back({rank, Expr(count)});
     items = sort_.read(flat(items, count), line, rank);
-    const NodeId ranks = nodes_.view(nodes_.iota(sort_.length()), line.read({rank}, 0));
+    const NodeId ranks = nodes_.view(nodes_.iota(sort_.count()), line.read({rank}, 0));
     return VisitedNode{items.position, sort_.places(ranks, sort_.is_item(items))};
   }
 

@@ -246,10 +246,14 @@ void for_each_line(const Value& in, const Value& out, size_t axis, const LineVis
 }
 
 // A result of the operand's sizes that repeats where the operand does, but for `axis`.
-Result<Value> allocate_lines(const Context& context, DType dtype, const Value& in, size_t axis) {
+// Lines of `length` elements along `axis` for those of `in`.
+Result<Value> allocate_lines(const Context& context, DType dtype, const Value& in, size_t axis,
+                             int64_t length) {
   std::vector<char> repeated = repeated_axes(std::array<const Value*, 1>{&in});
   repeated[axis] = 0;
-  return allocate(context, dtype, in.sizes, repeated);
+  auto sizes = in.sizes;
+  sizes[axis] = length;
+  return allocate(context, dtype, sizes, repeated);
 }
 
 double add_in_log(double a, double b) {
@@ -353,7 +357,7 @@ Result<Value> eval_reduce(const Context& context, const ReduceAttr& attr, const 
 
 Result<Value> eval_scan(const Context& context, const ScanAttr& attr, const Value& in) {
   auto axis = static_cast<size_t>(attr.axis);
-  LFARM_ASSIGN_OR_RETURN(Value out, allocate_lines(context, in.dtype(), in, axis));
+  LFARM_ASSIGN_OR_RETURN(Value out, allocate_lines(context, in.dtype(), in, axis, in.sizes[axis]));
   dispatch_number(in.dtype(), [&](auto unit) {
     using T = decltype(unit);
     const T* from = in.data<T>();
@@ -368,9 +372,9 @@ Result<Value> eval_scan(const Context& context, const ScanAttr& attr, const Valu
 
 Result<Value> eval_sort(const Context& context, const SortAttr& attr, const Value& in) {
   auto axis = static_cast<size_t>(attr.axis);
-  LFARM_ASSIGN_OR_RETURN(Value out, allocate_lines(context, DType::kInt64, in, axis));
+  const int64_t length = in.sizes[axis], count = attr.count == 0 ? length : attr.count;
+  LFARM_ASSIGN_OR_RETURN(Value out, allocate_lines(context, DType::kInt64, in, axis, count));
   auto* to = out.mutable_data<int64_t>();
-  int64_t length = in.sizes[axis];
   std::vector<int64_t> order(static_cast<size_t>(length));
   auto sort = [&](auto unit) {
     using T = decltype(unit);
@@ -389,7 +393,7 @@ Result<Value> eval_sort(const Context& context, const SortAttr& attr, const Valu
           keys[static_cast<size_t>(i)] = key_of(from[source + i * in.strides[axis]]);
         }
         std::stable_sort(order.begin(), order.end(), before);
-        for (int64_t i = 0; i < length; ++i) {
+        for (int64_t i = 0; i < count; ++i) {
           to[target + i * out.strides[axis]] = order[static_cast<size_t>(i)];
         }
       });
@@ -401,7 +405,7 @@ Result<Value> eval_sort(const Context& context, const SortAttr& attr, const Valu
 
 Result<Value> eval_softmax(const Context& context, const SoftmaxAttr& attr, const Value& in) {
   auto axis = static_cast<size_t>(attr.axis);
-  LFARM_ASSIGN_OR_RETURN(Value out, allocate_lines(context, in.dtype(), in, axis));
+  LFARM_ASSIGN_OR_RETURN(Value out, allocate_lines(context, in.dtype(), in, axis, in.sizes[axis]));
   dispatch_float(in.dtype(), [&](auto unit) {
     using T = decltype(unit);
     const T* from = in.data<T>();

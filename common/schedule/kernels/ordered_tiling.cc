@@ -26,7 +26,8 @@ Lines lines_of(const Graph& body) {
   const Node& node = body.node(body.outputs[0].node);
   Lines lines;
   lines.key = body.node(node.operands[0]).dtype;
-  const Expr& length = node.shape[static_cast<size_t>(attr<SortAttr>(node).axis)];
+  const Shape& keys = body.node(node.operands[0]).shape;
+  const Expr& length = keys[static_cast<size_t>(attr<SortAttr>(node).axis)];
   lines.longest = Bounds(body.symbols, {}).upper(length);
   lines.may_count =
       dtype_size(lines.key) == 1 && std::none_of(body.nodes.begin(), body.nodes.end(),

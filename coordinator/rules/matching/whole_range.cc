@@ -123,7 +123,7 @@ class Ranges {
       case Op::kIota:
         return below(node.shape[0]);
       case Op::kSort:
-        return below(node.shape[static_cast<size_t>(attr<common::SortAttr>(node).axis)]);
+        return below(r_.shape(operands[0])[static_cast<size_t>(attr<common::SortAttr>(node).axis)]);
       case Op::kView:
         if (!attr<common::ViewAttr>(node).view.valid.empty()) return std::nullopt;
         return of(operands[0]);

@@ -115,10 +115,11 @@ common::Template RegionSpace::note_order(NodeId id, const std::vector<int64_t>& 
     saturated_.graph->for_each_node(saturated_.graph->find(child(0)), [&](NodeId n) {
       key = saturated_.heads->node(saturated_.graph->head(n)).dtype;
     });
-    profile.sort.length = static_cast<double>(node.shape[axis].evaluate(sizes));
-    profile.sort.lines = common::count_elements(node.shape, sizes) / profile.sort.length;
+    const common::Shape& keys = shape_of(child(0));
+    profile.sort.length = static_cast<double>(keys[axis].evaluate(sizes));
+    profile.sort.lines = common::count_elements(keys, sizes) / profile.sort.length;
     profile.sort.blocks =
-        common::sort_blocks(key, common::Bounds(region_.symbols, {}).upper(node.shape[axis]));
+        common::sort_blocks(key, common::Bounds(region_.symbols, {}).upper(keys[axis]));
     return common::Template::kSort;
   }
   if (node.op == Op::kScatter) {

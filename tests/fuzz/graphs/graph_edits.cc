@@ -162,8 +162,10 @@ struct EditAttribute {
   bool operator()(common::SortAttr& a) const {
     if (random.chance(0.5)) {
       a.descending = !a.descending;
-    } else {
+    } else if (random.chance(0.5)) {
       a.axis += 1;
+    } else {
+      a.count += 1;
     }
     return true;
   }

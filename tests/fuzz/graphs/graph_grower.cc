@@ -267,8 +267,11 @@ void GraphGrower::grow_position() {
   if (!tame_.is_certain(x) || b_.rank(x) == 0) return;
   int axis = below(b_.rank(x));
   if (chance(0.4)) {
-    auto n = Numbers{static_cast<double>(tame_.most(b_.shape(x)[at(axis)])), 0, 0, false};
-    return keep(tame_.declare(b_.sort_indices(x, axis, chance(0.5)), n));
+    const Expr length = b_.shape(x)[at(axis)];
+    auto n = Numbers{static_cast<double>(tame_.most(length)), 0, 0, false};
+    const bool selects = length.is_constant() && length.constant() > 0 && chance(0.3);
+    const int64_t count = selects ? 1 + below(static_cast<int>(length.constant())) : 0;
+    return keep(tame_.declare(b_.sort_indices(x, axis, chance(0.5), count), n));
   }
   if (common::is_half(b_.dtype(x))) x = tame_.computable(x);
   if (!tame_.is_certain(x)) return;

@@ -321,6 +321,49 @@ TEST(CodegenOps, Sorts) {
   batch.check_all();
 }
 
+// The first elements of lines in no order, in that of the sort, in the other one, and of few
+// values.
+TEST(CodegenOps, SortsOfFirstElements) {
+  Random random(19);
+  KernelBatch batch;
+  constexpr int64_t kLength = 700;
+  std::vector<HostTensor> lines;
+  for (int shape = 0; shape < 3; ++shape) {
+    HostTensor x = random_tensor(random, DType::kFloat32, {3, kLength}, -9, 9);
+    for (int64_t i = 0; i < x.elements(); ++i) {
+      const auto place = static_cast<double>(i % kLength);
+      if (shape == 1) x.set(i, i < kLength ? place : -place);
+      if (shape == 2) x.set(i, std::floor(x.get(i) / 3));
+    }
+    for (int64_t i : {3, 800, 2000}) x.set(i, NAN);
+    lines.push_back(std::move(x));
+  }
+  for (const HostTensor& x : lines) {
+    for (bool is_symbolic : {false, true}) {
+      for (bool descending : {false, true}) {
+        for (int64_t count : {1, 2, 32, 33, 90, 150, 400}) {
+          GraphBuilder b(is_symbolic ? std::vector<SymbolRange>{{400, 1000}}
+                                     : std::vector<SymbolRange>{});
+          const Expr length = is_symbolic ? Expr::symbol(0) : Expr(kLength);
+          NodeId line = b.input(InputKind::kUser, DType::kFloat32, {3, length}, "x");
+          b.output(b.sort_indices(b.unary(UnaryOp::kNeg, line), 1, descending, count));
+          batch.add(Template::kSort, {}, b.finish(), {x});
+        }
+      }
+    }
+  }
+  for (DType d : {DType::kFloat64, DType::kBfloat16, DType::kInt64, DType::kUint8, DType::kBool}) {
+    for (int64_t count : {4, 60}) {
+      GraphBuilder b;
+      b.output(b.sort_indices(input(b, d, {500, 7}), 0, d != DType::kInt64, count));
+      batch.add(Template::kSort, {}, b.finish(),
+                {random_tensor(random, d, {500, 7}, d == DType::kUint8 ? 0 : -40, 40)});
+    }
+  }
+  batch.compile();
+  batch.check_all();
+}
+
 // Templates of their own that hold a reduction: of each line, of all lines, and of an update.
 TEST(CodegenOps, OrderedOperationsHoldReductions) {
   Random random(12);

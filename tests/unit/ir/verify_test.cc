@@ -76,6 +76,14 @@ std::vector<Nonsense> everything_wrong() {
        [](RawGraph& b) {
          return b.raw(reduce(ReduceOp::kSum, integers(b, {4, 4}), {1, 0}));
        }},
+      {"a line has fewer elements",
+       [](RawGraph& b) {
+         return b.raw({Op::kSort, DType::kInt64, {5}, {floats(b, {4})}, SortAttr{0, false, 5}});
+       }},
+      {"a line has fewer elements",
+       [](RawGraph& b) {
+         return b.raw({Op::kSort, DType::kInt64, {4}, {floats(b, {4})}, SortAttr{0, false, -1}});
+       }},
       {"any/all are for bool",
        [](RawGraph& b) { return b.raw(reduce(ReduceOp::kAny, integers(b), {0})); }},
       {"index uses an unknown variable",

@@ -158,6 +158,17 @@ void add_constant_chains(Cases& cases) {
 }
 
 void add_selections(Cases& cases) {
+  struct Read {
+    int axis;
+    int64_t first, count;
+  };
+  for (Read read : {Read{0, 0, 2}, Read{0, 1, 1}, Read{1, 0, 4}, Read{1, 2, 2}}) {
+    cases.emplace("first-of-sort",
+                  RuleCase{{DType::kFloat32, DType::kInt8}, [=](GraphBuilder& b, DType t) {
+                             IrNode order = b.sort_indices(input(b, t, {5, 9}), read.axis, true);
+                             b.output(b.slice(order, read.axis, read.first, read.count));
+                           }});
+  }
   struct Line {
     int64_t length, kept;
   };

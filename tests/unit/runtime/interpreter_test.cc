@@ -223,15 +223,18 @@ TEST(Interpreter, Scans) {
 
 TEST(Interpreter, SortsStablyWithNanGreatest) {
   auto x = row(DType::kFloat32, {2, kNan, 1, 2, kNan, -kInf});
-  auto sort = [&](const HostTensor& t, int axis, bool descending) {
+  auto sort = [&](const HostTensor& t, int axis, bool descending, int64_t count = 0) {
     return compute({t}, [&](GraphBuilder& b, const Nodes& n) {
-      return b.sort_indices(n[0], axis, descending);
+      return b.sort_indices(n[0], axis, descending, count);
     });
   };
   expect_numbers(sort(x, 0, false), {5, 2, 0, 3, 1, 4});
   expect_numbers(sort(x, 0, true), {1, 4, 0, 3, 2, 5});
   auto y = integers(DType::kInt32, {3, 2}, {3, 1, 1, 1, 2, 0});
   expect_numbers(sort(y, 0, false), {1, 2, 2, 0, 0, 1});
+  expect_numbers(sort(x, 0, true, 3), {1, 4, 0});
+  expect_numbers(sort(y, 0, false, 2), {1, 2, 2, 0});
+  expect_numbers(sort(y, 1, false, 1), {1, 0, 1});
 }
 
 // A plain triple loop over [batch, m, k] and [k, n].

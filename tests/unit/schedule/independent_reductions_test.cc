@@ -1,5 +1,5 @@
 // If these fail, passes over memory are made twice, or a sum is made beside one that it needs.
-#include "common/schedule/independent_reductions.h"
+#include "common/schedule/reductions/independent_reductions.h"
 
 #include <gtest/gtest.h>
 

@@ -40,9 +40,9 @@ Kernel scan(ScanOp op, DType dtype, Shape shape, int axis) {
   return kernel_of(Template::kScan, b);
 }
 
-Kernel sort(DType dtype, Shape shape, int axis, bool descends) {
+Kernel sort(DType dtype, Shape shape, int axis, bool descends, int64_t count = 0) {
   GraphBuilder b({{1, 4096}});
-  b.output(b.sort_indices(input(b, dtype, std::move(shape)), axis, descends));
+  b.output(b.sort_indices(input(b, dtype, std::move(shape)), axis, descends, count));
   return kernel_of(Template::kSort, b);
 }
 
@@ -217,6 +217,21 @@ TEST(LoopedKernel, Sorts) {
         expect_loops(kernel, machine, "sort");
       }
     }
+  }
+  EXPECT_EQ(methods, (std::set<std::string>{"0", "1", "2", "3"}));
+}
+
+TEST(LoopedKernel, SortsOfFirstElements) {
+  std::set<std::string> methods;
+  const NestMachine machine = machine_for("cuda-sm_90a");
+  for (const Kernel& kernel :
+       {sort(DType::kFloat32, {3, 100}, 1, true, 7), sort(DType::kFloat64, {50, 3}, 0, false, 50),
+        sort(DType::kBfloat16, {2, symbol() * 5}, 1, true, 1),
+        sort(DType::kFloat32, {2, 300, 2}, 1, false, 299), sort(DType::kInt32, {5000}, 0, true, 40),
+        sort(DType::kInt8, {2, 1500}, 1, false, 8), sort(DType::kUint8, {1500, 2}, 0, true, 3)}) {
+    SCOPED_TRACE(print(*kernel_tiling(kernel, machine)));
+    methods.insert(kernel_tiling(kernel, machine)->sizes.at("method").text());
+    expect_loops(kernel, machine, "sort");
   }
   EXPECT_EQ(methods, (std::set<std::string>{"0", "1", "2", "3"}));
 }

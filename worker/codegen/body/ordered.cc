@@ -8,6 +8,7 @@
 #include "common/lowering/body/scatter_place.h"
 #include "common/lowering/body/unit_loop.h"
 #include "common/lowering/text/c_text.h"
+#include "common/schedule/sort_selection.h"
 #include "worker/codegen/text/scan_form.h"
 
 namespace worker {
@@ -38,6 +39,7 @@ using common::ScanAttr;
 using common::ScatterAttr;
 using common::ScatterMode;
 using common::Scratch;
+using common::SelectionMethod;
 using common::Shape;
 using common::SortAttr;
 using common::Status;
@@ -267,7 +269,8 @@ class ScatterEmitter : public OrderedEmitter {
 
 // ---- sort -----------------------------------------------------------------------------------
 
-// Rows of (ordered key, position) pairs, sorted by a stable radix sort.
+// Rows of (ordered key, position) pairs, sorted by a stable radix sort. The first few of a row are
+// selected from its keys alone.
 class SortEmitter : public OrderedEmitter {
  public:
   using OrderedEmitter::OrderedEmitter;
@@ -276,9 +279,13 @@ class SortEmitter : public OrderedEmitter {
     LFARM_RETURN_IF_ERROR(check(Op::kSort));
     const auto& a = attr<SortAttr>(node_);
     const Shape& shape = node_.shape;
-    const Expr& length = shape[at(a.axis)];
-    scratch_.add("pairs", "lf_pair", 16, length);
-    scratch_.add("spare", "lf_pair", 16, length);
+    const Expr& length = body_.node(node_.operands[0]).shape[at(a.axis)];
+    const common::SortSelection selection = common::sort_selection(length, a.count);
+    const bool selects = selection.method != SelectionMethod::kWhole;
+    const Expr room = selects ? Expr(selection.room) : length;
+    scratch_.add("pairs", "lf_pair", 16, room);
+    if (selection.method != SelectionMethod::kFew) scratch_.add("spare", "lf_pair", 16, room);
+    if (selects) scratch_.add("keys", "uint64_t", 8, length);
     std::vector<Expr> others;
     for (size_t k = 0; k < shape.size(); ++k) {
       if (k != at(a.axis)) others.push_back(shape[k]);
@@ -291,11 +298,24 @@ class SortEmitter : public OrderedEmitter {
     CodeValue x = emitter_.value(node_.operands[0], position);
     std::string key = sort_key(node_, body_.node(node_.operands[0]).dtype, x.text);
     std::string index = writer_.text(i);
-    writer_.line(cat("pairs[", index, "].key = ", key, ";"));
-    writer_.line(cat("pairs[", index, "].position = ", index, ";"));
+    if (selects) {
+      writer_.line(cat("keys[", index, "] = ", key, ";"));
+    } else {
+      writer_.line(cat("pairs[", index, "].key = ", key, ";"));
+      writer_.line(cat("pairs[", index, "].position = ", index, ";"));
+    }
     close_loop(true);
-    writer_.line(cat("lf_sort_pairs(pairs, spare, ", writer_.text(length), ");"));
-    position[at(a.axis)] = i = open_loop(length);
+    const std::string n = writer_.text(length);
+    const int digits = common::sort_key_bytes(body_.node(node_.operands[0]).dtype);
+    if (selection.method == SelectionMethod::kWhole) {
+      writer_.line(cat("lf_sort_pairs(pairs, spare, ", n, ", ", digits, ");"));
+    } else if (selection.method == SelectionMethod::kFew) {
+      writer_.line(cat("lf_select_few(keys, ", n, ", ", a.count, ", pairs);"));
+    } else {
+      writer_.line(cat("lf_select_many(keys, ", n, ", ", a.count, ", ", selection.room,
+                       ", pairs, spare, ", digits, ");"));
+    }
+    position[at(a.axis)] = i = open_loop(shape[at(a.axis)]);
     Expr offset = writer_.simplify(linear_position(position, shape));
     writer_.line(cat("out0[", writer_.text(offset), "] = pairs[", writer_.text(i), "].position;"));
     close_loop(true);

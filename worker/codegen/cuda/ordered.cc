@@ -52,7 +52,7 @@ class LineEmitter {
         emitter_(body, writer_),
         node_(body.node(body.outputs[0].node)),
         axis_(static_cast<size_t>(axis)),
-        length_(node_.shape[axis_]) {}
+        length_(body.node(node_.operands[0]).shape[axis_]) {}
 
  protected:
   // Opens scope 1 with the unit's indices; `unit` spells its number. A team is the block,
@@ -252,8 +252,8 @@ class CudaSortEmitter : public LineEmitter {
     count_items(key, warps, [&](const std::string& counted, const Expr& j) {
       writer_.line(cat("const int64_t rank = ", counted, ";"));
       Expr rank = Expr::index(writer_.bind_index("rank", length_, writer_.depth()));
-      return cat("if (c + member % 32 < end) out0[", offset(at(rank)), "] = ", writer_.text(j),
-                 ";");
+      return cat("if (c + member % 32 < end", and_is_kept(), ") out0[", offset(at(rank)),
+                 "] = ", writer_.text(j), ";");
     });
     return finish(units, static_cast<int>(blocks_.threads), 1);
   }
@@ -278,17 +278,24 @@ class CudaSortEmitter : public LineEmitter {
     writer_.open(true);
     Expr rank = Expr::index(writer_.bind_index("rank", length_, writer_.depth()));
     writer_.line(cat("out0[", offset(at(rank)), "] = item;"));
-    writer_.close(
-        cat("if (threadIdx.x % ", blocks_.parts(), " == 0 && item < ", writer_.text(length_), ")"));
+    writer_.close(cat("if (threadIdx.x % ", blocks_.parts(), " == 0 && item < ",
+                      writer_.text(length_), and_is_kept(), ")"));
   }
 
   void store_sorted() {
     std::string shared = blocks_.method == SortMethod::kMemory ? "shared" : "items";
     writer_.line(cat("lf_sort_block<", blocks_.threads, ", ", blocks_.each(), ">(items, ", shared,
                      ", count);"));
-    Expr place = Expr::index(writer_.open_loop("i", length_));
+    const Expr& count = node_.shape[axis_];
+    Expr place = Expr::index(writer_.open_loop("i", count));
     writer_.line(cat("out0[", offset(at(place)), "] = lf_position(items[i]);"));
-    writer_.close(counting_loop("i", "member", writer_.text(length_), blocks_.threads));
+    writer_.close(counting_loop("i", "member", writer_.text(count), blocks_.threads));
+  }
+
+  // What else a rank must be to be stored.
+  std::string and_is_kept() {
+    const Expr& count = node_.shape[axis_];
+    return count == length_ ? "" : cat(" && rank < ", writer_.text(count));
   }
 
   SortBlocks blocks_;

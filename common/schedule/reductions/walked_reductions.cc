@@ -1,4 +1,4 @@
-#include "common/schedule/walked_reductions.h"
+#include "common/schedule/reductions/walked_reductions.h"
 
 #include <algorithm>
 #include <vector>

@@ -1,4 +1,4 @@
-#include "common/schedule/independent_reductions.h"
+#include "common/schedule/reductions/independent_reductions.h"
 
 #include "common/ir/nest/reduction_fusion.h"
 

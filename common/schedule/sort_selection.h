@@ -1,0 +1,29 @@
+// How a processor finds the first elements of a sorted line.
+#pragma once
+
+#include <cstdint>
+
+#include "common/ir/expr/expr.h"
+#include "common/ir/hlir/dtype.h"
+
+namespace common {
+
+enum class SelectionMethod {
+  kWhole,  // the line is sorted
+  kFew,    // each element that is before the last of the first ones is inserted among them
+  kMany,   // such elements are collected, and sorted whenever there is no room for more
+};
+
+struct SortSelection {
+  SelectionMethod method{};
+  int64_t room = 0;  // pairs of a key and a position that are kept, unless the line is sorted
+};
+
+// Bytes in which the unsigned keys of a sort differ, of 8. Those of floats have as many bits as
+// float32 or float64.
+int sort_key_bytes(DType dtype);
+
+// See SortAttr: the first `count` of a line of `length`.
+SortSelection sort_selection(const Expr& length, int64_t count);
+
+}  // namespace common
