@@ -367,9 +367,11 @@ class Walk {
       note_sources(node.operands[k], indices, found_by, seen);
       demand(node.operands[k], indices, at);
     }
-    // Some place that depends on those loops, whatever the tensor holds.
+    // Some place that depends on those loops, whatever the tensor holds: so far apart that one is
+    // in another row where the places are divided into rows.
+    constexpr int64_t kApart = 2'147'483'647;
     Expr anywhere;
-    for (size_t loop : found_by) anywhere += Expr::index(static_cast<int>(loop));
+    for (size_t loop : found_by) anywhere += Expr::index(static_cast<int>(loop)) * Expr(kApart);
     Indices seen;
     for (const Coordinate& c : attr<GatherAttr>(node).coordinates) {
       seen.push_back(c.slot >= 0 ? anywhere : at_indices(c.expr, indices));
@@ -515,8 +517,6 @@ class Walk {
 
   void demand_row(const Node& node, const Indices& indices, const Context& at, double times) {
     bool is_softmax = node.op == Op::kSoftmax;
-    count(is_softmax ? profile_.hard_ops : profile_.simple_ops, 2 * times);
-    count(profile_.simple_ops, 2 * times);
     size_t rank = node.shape.size();
     size_t axis = is_softmax ? static_cast<size_t>(attr<SoftmaxAttr>(node).axis)
                              : rank - static_cast<size_t>(attr<NormAttr>(node).axes);
@@ -535,6 +535,9 @@ class Walk {
     within.order.insert(within.order.end(), loops.begin(), loops.end());
     double length = 1;
     for (size_t loop : loops) length *= loops_.extent(loop);
+    const double work = times + p.times * length;  // of elements, and of the rows' statistics
+    count(is_softmax ? profile_.hard_ops : profile_.simple_ops, work);
+    count(profile_.simple_ops, work);
     count_rows(2 * p.times, length);
     add(inner, within, {.simple = 4});
     if (is_softmax) {

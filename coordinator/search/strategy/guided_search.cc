@@ -29,6 +29,11 @@ constexpr size_t kTrustModelAfter = 40;  // measurements, without priors
 // genome is proposed first: another structure may have been right at the kin's sizes.
 constexpr double kKinMargin = 1.25;
 
+// Of the fastest structure's time, what a structure may seem to take that is sent to a worker:
+// where few structures are left, the best of them may sum a row again for each of its elements.
+// Predictions are wrong by less.
+constexpr double kHopeless = 20;
+
 // The schedule genes of a kernel rooted at `root`.
 void set_schedule(ClassId root, common::Template form, ScheduleCode code, Genome& genome) {
   const auto& choices = common::schedule_parameters(form);
@@ -337,7 +342,8 @@ GuidedSearch::Operator GuidedSearch::choose_operator() {
   return kCrossover;
 }
 
-// False when what was bred is known or on its way already, so that only its schedules could be new.
+// False when what was bred is known or on its way already, so that only its schedules could be new,
+// or hopeless.
 bool GuidedSearch::next_structure(Genome& genome, Layout& layout) {
   present_.is_seed = seeds_.next < seeds_.all.size();
   if (present_.is_seed) {
@@ -349,14 +355,14 @@ bool GuidedSearch::next_structure(Genome& genome, Layout& layout) {
     last_operator_ = kStructures;
     std::tie(genome, layout) = seeds_.all[random_.below(seeds_.all.size())];
     climb(genome, layout);
-    return true;
+    return may_send(layout);
   }
   if (!packings_.empty() && elite_.size() >= kPackAfter) {
     last_operator_ = kStructures;
     genome = std::move(packings_.back());
     packings_.pop_back();
     layout = lay_out(genome);
-    return structures_.sent.count(layout.structure->fingerprint) == 0;
+    return may_send(layout);
   }
   last_operator_ = choose_operator();
   const Member& mother = last_operator_ == kSchedules ? elite_.front() : tournament();
@@ -368,7 +374,13 @@ bool GuidedSearch::next_structure(Genome& genome, Layout& layout) {
     layout = lay_out(genome);
   }
   climb(genome, layout);
-  return structures_.sent.count(layout.structure->fingerprint) == 0;
+  return may_send(layout);
+}
+
+bool GuidedSearch::may_send(const Layout& layout) {
+  if (structures_.sent.count(layout.structure->fingerprint) != 0) return false;
+  const double least = elite_.empty() ? default_ns(seeds_.all.front().second) : elite_.front().ns;
+  return worth(layout).ns <= kHopeless * least;
 }
 
 // ---- Candidates --------------------------------------------------------------------------------

@@ -89,6 +89,8 @@ class GuidedSearch final : public RegionSearch {
   // The genome with the fastest direct sum in place of a minimal filter; empty where there is none.
   std::optional<Genome> with_direct_sum(const Genome& genome);
   bool next_structure(Genome& genome, Layout& layout);
+  // Whether the structure is new and may be among the best.
+  bool may_send(const Layout& layout);
   void climb(Genome& genome, Layout& layout);
   bool mutate(Genome& genome, const std::vector<Site>& sites);
   Genome cross(const Member& mother, const Member& father);

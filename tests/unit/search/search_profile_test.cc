@@ -136,6 +136,39 @@ TEST(Profile, SumsThatAreGatheredAreTakenOneByOne) {
   EXPECT_EQ(jumps_of(profile_of(body)), 4 * 16 * 32);
 }
 
+// A line that a view makes of rows: what is read of it, in order or wherever an index says, is
+// computed from its row's sum each time.
+TEST(Profile, RowsBehindALineAreSummedForEachElementThatIsRead) {
+  constexpr int64_t kWidth = 400, kLine = 1280, kRead = 5;
+  auto exponentials = [](bool is_gathered) {
+    GraphBuilder b;
+    IrNode sums = b.reduce(ReduceOp::kSum, b.unary(UnaryOp::kExp, input(b, {2, kWidth})), {1});
+    common::View rows{{kLine}, {common::floor_div(common::Expr::index(0), kLine / 2)}, {}, 0};
+    IrNode line = b.view(sums, rows);
+    IrNode places = b.input(InputKind::kUser, DType::kInt64, {kRead}, "places");
+    common::GatherAttr at{{{0, 0}}};
+    IrNode read = is_gathered
+                      ? b.raw({common::Op::kGather, DType::kFloat32, {kRead}, {line, places}, at})
+                      : b.sort_indices(line, 0, true, kRead);
+    double functions = 0;
+    for (const common::LoopWork& work : profile_of(finish(b, read)).loops) {
+      functions += work.runs * work.extent * work.functions;
+    }
+    return functions;
+  };
+  EXPECT_EQ(exponentials(true), kRead * kWidth);
+  EXPECT_EQ(exponentials(false), kLine * kWidth);
+}
+
+TEST(Profile, SoftmaxOfRowsBehindALineIsPricedForEachElement) {
+  GraphBuilder b;
+  IrNode x = input(b, {2, 400});
+  IrNode shares =
+      b.raw({common::Op::kSoftmax, DType::kFloat32, {2, 400}, {x}, common::SoftmaxAttr{1, true}});
+  Graph body = finish(b, b.sort_indices(b.reshape(shares, {800}), 0, true, 5));
+  EXPECT_EQ(profile_of(body).hard_ops, 800 + 800 * 400);
+}
+
 TEST(Profile, OutputsOfRowsAndOfElementsShareTheirOuterLoops) {
   GraphBuilder b;
   IrNode e = b.unary(UnaryOp::kExp, input(b, {4, 6, 33}));
