@@ -19,8 +19,8 @@ struct SortSelection {
   int64_t room = 0;  // pairs of a key and a position that are kept, unless the line is sorted
 };
 
-// Bytes in which the unsigned keys of a sort differ, of 8. Those of floats have as many bits as
-// float32 or float64.
+// Low bytes of a sort's keys, which are 64 bits wide, that may differ: 4 where keys are made of
+// float32 or a narrower float, else 8.
 int sort_key_bytes(DType dtype);
 
 // See SortAttr: the first `count` of a line of `length`.

@@ -59,8 +59,8 @@ int64_t processor_ns(const std::vector<PeerSide>& peers) {
   return sum;
 }
 
-// Waits until no side computes: after a call, threads of some libraries spin for dozens of
-// milliseconds in case that another one comes, and are in the next side's way.
+// Waits until no side computes. Threads of some libraries busy-wait for tens of milliseconds after
+// a call, and would take processor time from the next side.
 void wait_until_quiet(const std::vector<PeerSide>& peers) {
   constexpr std::chrono::milliseconds kStep{2};
   constexpr int64_t kQuietNs = 200'000;  // of a step

@@ -201,7 +201,7 @@ class Walk {
         note_scan(node, times);
         break;
       case Op::kSort:
-        note_sort(node, times);
+        note_sort(node);
         break;
       default:
         note_operation(node, indices, at, times);
@@ -230,11 +230,9 @@ class Walk {
     count(profile_.row_ops, times * (axis + 1 == node.shape.size() ? kWaits : kBeside));
   }
 
-  void note_sort(const Node& node, double times) {
-    const auto axis = static_cast<size_t>(attr<SortAttr>(node).axis);
-    const double places = count_elements({node.shape[axis]}, symbols_);
-    SortWork work = sort_work(body_, node, times / places, symbols_);
+  void note_sort(const Node& node) {
     profile_.sort = sort_size(body_, node, symbols_);
+    SortWork work = sort_work(body_, node, profile_.sort);
     count(profile_.sort_steps, work.steps);
     count(profile_.sort_turns, work.turns);
   }
@@ -367,8 +365,8 @@ class Walk {
       note_sources(node.operands[k], indices, found_by, seen);
       demand(node.operands[k], indices, at);
     }
-    // Some place that depends on those loops, whatever the tensor holds: so far apart that one is
-    // in another row where the places are divided into rows.
+    // Stands for the value of the index: some expression of the loops that it depends on. Steps of
+    // kApart are longer than any row, so that a division by a row's length keeps the dependence.
     constexpr int64_t kApart = 2'147'483'647;
     Expr anywhere;
     for (size_t loop : found_by) anywhere += Expr::index(static_cast<int>(loop)) * Expr(kApart);

@@ -186,8 +186,8 @@ SortWork line_work(double length, DType key) {
   return {sort_key_bytes(key) * counted + static_cast<double>(dtype_size(key)) * moved, 0};
 }
 
-// All keys are compared with the last one that is kept. Of keys in no order, so many are before it
-// as the harmonic numbers tell: count * (1 + ln(length / count)).
+// Every key is compared with the last of the `count` least so far. Of keys in random order about
+// count * (1 + ln(length / count)) are less than it, as the harmonic numbers say.
 SortWork selection_work(const SortSelection& selection, double length, double count, DType key) {
   constexpr double kCompared = 2, kTurns = 2;
   const double before = std::min(length, count * (1 + std::log(std::max(1.0, length / count))));
@@ -204,18 +204,16 @@ SortWork selection_work(const SortSelection& selection, double length, double co
 
 }  // namespace
 
-SortWork sort_work(const Graph& body, const Node& node, double lines,
-                   const std::vector<int64_t>& symbols) {
+SortWork sort_work(const Graph& body, const Node& node, const SortSize& size) {
   const Node& operand = body.node(node.operands[0]);
   const auto& sort = attr<SortAttr>(node);
-  const Expr& extent = operand.shape[static_cast<size_t>(sort.axis)];
-  const double length = size_of(extent, symbols);
-  const SortSelection selection = sort_selection(extent, sort.count);
+  const SortSelection selection =
+      sort_selection(operand.shape[static_cast<size_t>(sort.axis)], sort.count);
   const SortWork work =
       selection.method == SelectionMethod::kWhole
-          ? line_work(length, operand.dtype)
-          : selection_work(selection, length, static_cast<double>(sort.count), operand.dtype);
-  return {lines * work.steps, lines * work.turns};
+          ? line_work(size.length, operand.dtype)
+          : selection_work(selection, size.length, static_cast<double>(sort.count), operand.dtype);
+  return {size.lines * work.steps, size.lines * work.turns};
 }
 
 SortSize sort_size(const Graph& body, const Node& node, const std::vector<int64_t>& symbols) {

@@ -29,16 +29,15 @@ ContractionSize contraction_size(const Graph& body, const Node& node,
 AttentionSize attention_size(const Kernel& kernel, const AttentionForm& form,
                              const std::vector<int64_t>& symbols);
 
-// See KernelProfile. `node` is a kSort of the body, which sorts `lines` lines.
+// `node` is a kSort of the body.
+SortSize sort_size(const Graph& body, const Node& node, const std::vector<int64_t>& symbols);
+
+// Of the same sort on a processor. See KernelProfile.
 struct SortWork {
   double steps = 0;
   double turns = 0;
 };
-SortWork sort_work(const Graph& body, const Node& node, double lines,
-                   const std::vector<int64_t>& symbols);
-
-// `node` is a kSort of the body.
-SortSize sort_size(const Graph& body, const Node& node, const std::vector<int64_t>& symbols);
+SortWork sort_work(const Graph& body, const Node& node, const SortSize& size);
 
 // Elements of the longest reduction that a thread of a GPU adds up by itself. Where a sort or a
 // scan computes one for a whole line, such as the sums of a softmax, the line's threads share it.

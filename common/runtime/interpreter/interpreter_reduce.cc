@@ -245,8 +245,8 @@ void for_each_line(const Value& in, const Value& out, size_t axis, const LineVis
                        [&](const auto& at) { f(at[0], at[1]); });
 }
 
-// A result of the operand's sizes that repeats where the operand does, but for `axis`.
-// Lines of `length` elements along `axis` for those of `in`.
+// A result of the operand's sizes but for `axis`, which has `length` elements. It repeats where the
+// operand does, but not along `axis`.
 Result<Value> allocate_lines(const Context& context, DType dtype, const Value& in, size_t axis,
                              int64_t length) {
   std::vector<char> repeated = repeated_axes(std::array<const Value*, 1>{&in});

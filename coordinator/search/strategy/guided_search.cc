@@ -29,9 +29,9 @@ constexpr size_t kTrustModelAfter = 40;  // measurements, without priors
 // genome is proposed first: another structure may have been right at the kin's sizes.
 constexpr double kKinMargin = 1.25;
 
-// Of the fastest structure's time, what a structure may seem to take that is sent to a worker:
-// where few structures are left, the best of them may sum a row again for each of its elements.
-// Predictions are wrong by less.
+// A structure is sent to a worker only if its expected time is at most so many times the best known
+// one. A small graph runs out of good structures, and the next one may compute a whole row again
+// for each of its elements. Errors of the cost model are smaller than this factor.
 constexpr double kHopeless = 20;
 
 // The schedule genes of a kernel rooted at `root`.
